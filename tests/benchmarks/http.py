@@ -28,7 +28,7 @@ def measure(folder: Path) -> Iterator[Result]:
         step = {"stepName": "a", "sharding": 200}
         run_job(laptop, "http-warm", [step], workerGroup="http")
         ratios, speeds = [], []
-        for number in range(ROUNDS):  # in turns, because other programs use the machine, too
+        for number in range(ROUNDS):  # in turns, because other programs also use the machine
             loop = plain.tasks_per_second(laptop.aws_endpoint, SHARDS)
             took = run_job(laptop, f"http-{number}", [{**step, "sharding": SHARDS}], workerGroup="http")
             speeds.append(SHARDS / took)

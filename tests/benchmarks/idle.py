@@ -77,7 +77,7 @@ class _CountingApi:
         self.requests, self.longest = 0, 0.0
 
     def snapshot(self) -> None:
-        """Keep the counts: those of the worker's end do not belong to its idle time."""
+        """Keep the counts, because the calls at the worker's end are not part of its idle time."""
         self.measured_requests, self.measured_receives = self.requests, len(self.sqs.requests)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""docs/aws.md with the real `sam` on the laptop cloud: deploy, run a job, update, and leave nothing behind.
+"""docs/aws.md with the real `sam` on the laptop cloud: deploy, run a job, update, and delete everything.
 
 MiniStack plays CloudFormation. It has no AWS::LanguageExtensions and no versions of state machines.
 """
@@ -57,7 +57,7 @@ def built(folder: Path) -> Path:
 
 
 class Account:
-    """An AWS account in which somebody deploys."""
+    """An AWS account to which the test deploys."""
 
     def __init__(self, laptop: Laptop, folder: Path) -> None:
         self.endpoint = Endpoint(laptop.aws_endpoint)
@@ -121,7 +121,7 @@ class Account:
         return next(str(each["OutputValue"]) for each in self.stack()["Outputs"] if each["OutputKey"] == name)
 
     def left(self) -> list[str]:
-        """The names of everything that has the name of the stack in it."""
+        """The names of all resources that contain the name of the stack."""
         client = self.endpoint.client
         listed: dict[str, Callable[[], list[str]]] = {
             "dynamodb": lambda: client("dynamodb").list_tables()["TableNames"],
@@ -159,7 +159,7 @@ def account(tmp_path: Path) -> Iterator[Account]:
         yield Account(laptop, tmp_path)
 
 
-def test_from_nothing_to_a_job_and_back_to_nothing(account: Account) -> None:
+def test_a_stack_is_deployed_runs_a_job_is_updated_and_deleted(account: Account) -> None:
     assert account.left() == []
     said = account.deploy("WhenDeleted=Delete", "LogRetentionDays=7")
     [token] = set(re.findall(r"sm_[\w-]{43}", said))

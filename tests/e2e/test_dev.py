@@ -53,7 +53,7 @@ def test_the_api_rejects_a_request_without_a_token(dev: Laptop) -> None:
     assert answer.headers["content-type"].startswith("application/problem+json")
 
 
-def test_it_listens_on_loopback_only(dev: Laptop) -> None:
+def test_dev_listens_on_loopback_only(dev: Laptop) -> None:
     listening = {
         line.split()[1]
         for family in ("tcp", "tcp6")
@@ -82,13 +82,13 @@ def test_the_session_file_matches_the_ready_line_and_the_command_line_uses_it(
     assert '"default"' in found.stdout
 
 
-def test_its_worker_runs_a_job(dev: Laptop) -> None:
+def test_the_worker_of_dev_runs_a_job(dev: Laptop) -> None:
     assert dev.request("PUT", "/v1/definitions/quick", DEFINITION).is_success
     assert dev.request("POST", "/v1/jobs", {"jobName": "quick", "trigger": "t1"}).status_code == 202
     assert wait_for_end(dev, "quick", "t1") == "SUCCESS"
 
 
-def test_its_worker_imports_modules_from_the_current_folder(dev: Laptop, folder: Path) -> None:
+def test_the_worker_of_dev_imports_modules_from_the_current_folder(dev: Laptop, folder: Path) -> None:
     steps = [{"stepName": "a", "type": "python", "content": "our_tasks:count"}]
     assert dev.request("PUT", "/v1/definitions/ours", {"steps": steps}).is_success
     assert dev.request("POST", "/v1/jobs", {"jobName": "ours", "trigger": "t1"}).status_code == 202
@@ -96,7 +96,7 @@ def test_its_worker_imports_modules_from_the_current_folder(dev: Laptop, folder:
     assert str(folder / "our_tasks.py") in dev.run("logs", "ours", "t1", "a", "0").stdout
 
 
-def test_a_worker_over_http_uses_a_token_that_can_do_nothing_else(dev: Laptop, folder: Path) -> None:
+def test_a_worker_over_http_uses_a_token_for_workers_only(dev: Laptop, folder: Path) -> None:
     token = json.loads((dev.state / "dev.json").read_text())["worker_token"]
     assert token == (dev.state / "worker-token").read_text().strip() != dev.token
     headers = {"Authorization": f"Bearer {token}"}
@@ -143,7 +143,7 @@ def test_a_second_instance_is_refused_with_a_one_line_error(dev: Laptop, tmp_pat
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_it_in_time_without_leftovers(tmp_path: Path, sign: signal.Signals) -> None:
+def test_a_signal_stops_dev_in_time_without_leftovers(tmp_path: Path, sign: signal.Signals) -> None:
     """Even during a long poll, when a Lambda process is in the middle of an invocation."""
     with start_laptop(tmp_path, workers=1) as laptop:
         worker = {
@@ -190,7 +190,7 @@ def test_a_stop_during_startup_is_clean(tmp_path: Path) -> None:
     assert still_alive(processes, 0.5) == {}
 
 
-def test_it_exits_with_an_error_when_the_emulator_exits(tmp_path: Path) -> None:
+def test_dev_exits_with_an_error_when_the_emulator_exits(tmp_path: Path) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
         processes = descendants(laptop.process.pid)
         emulator = next(pid for pid in processes if b"emulator" in Path(f"/proc/{pid}/cmdline").read_bytes())

@@ -153,7 +153,7 @@ def explain(laptop: Laptop, name: str) -> tuple[list[str], list[str]]:
 
 
 def test_permissions_are_enforced(guarded: Laptop) -> None:
-    """Otherwise the other tests of this file prove nothing."""
+    """The other tests of this file depend on it."""
     with pytest.raises(Exception, match=r"(?i)invalid|denied|not recognized"):
         unknown_user(guarded, "AKIAIOSFODNN7EXAMPLE", "no").list_tables()
 

@@ -77,7 +77,7 @@ def test_the_commands_of_a_page_succeed(cloud: Laptop, folder: Path, page: Path)
     assert done.returncode == 0, f"{at}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
-def test_every_preparation_is_for_a_page_that_is_run() -> None:
+def test_every_prepared_page_is_run() -> None:
     ran = {str(page.relative_to(PROJECT)): len(found) for page, found in RUN.items()}
     for name, steps in PREPARATION.items():
         assert name in ran

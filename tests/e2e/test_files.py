@@ -137,7 +137,7 @@ records = st.lists(st.tuples(st.text("ACGTN", max_size=400), st.integers(0, 60))
 
 @settings(max_examples=6)
 @given(records=records, shards=st.integers(2, 9), number=st.uuids())
-def test_the_parts_of_a_fasta_file_are_whole_records_and_add_up_to_it(
+def test_the_parts_of_a_fasta_file_are_whole_records_and_join_to_the_file(
     shared_laptop: Laptop, records: list[tuple[str, int]], shards: int, number: UUID
 ) -> None:
     laptop = shared_laptop

@@ -81,9 +81,7 @@ def test_a_worker_drained_under_load_finishes_its_tasks_and_exits(laptop: Laptop
     job = stage.finished(seconds=60)
     assert job["steps"][0]["counts"] == {"SUCCESS": 40}
     tasks = stage.step("a", "/tasks?limit=100")["items"]
-    assert {task["failed"] for task in tasks} == {
-        0
-    }  # tasks that it had not started may have been handed back
+    assert {task["failed"] for task in tasks} == {0}  # tasks that had not started may have been handed back
 
 
 @pytest.mark.timeout(120)

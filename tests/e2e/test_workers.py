@@ -20,7 +20,7 @@ def group(laptop: Laptop, name: str, lease_seconds: int = 10) -> str:
 
 
 @pytest.mark.timeout(180)
-def test_a_task_whose_worker_is_killed_runs_on_another_and_counts_no_failure(laptop: Laptop) -> None:
+def test_a_task_of_a_killed_worker_runs_on_another_without_a_failure(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "killed-workers")
     stage.define(

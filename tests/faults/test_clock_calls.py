@@ -15,13 +15,13 @@ from support.aws_rules.faults import How, Rerun, everywhere_once
 from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import bad_day, hostile_aws
+from support.scenarios.hostile_aws import hostile_aws, hostile_calls
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 SEED = 5
 SKEW_MS = 3_000
@@ -32,7 +32,7 @@ def faults_of_part(part: int) -> Iterator[Rerun]:
     """Fail a third of the calls in each of three ways; with SHARDMILL_EVERY_FAULT=1 all calls in all ways."""
     numbers = count()
     return everywhere_once(
-        hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
+        ways=(WAYS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(WAYS) == part
     )
 
 
@@ -43,7 +43,7 @@ def states(schedules: ScheduleClock) -> set[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
 def test_each_time_of_a_schedule_gets_one_job(part: int) -> None:
     assert sum(1 for run in faults_of_part(part) if _fires_each_time_once(run)) > 5
 
@@ -60,7 +60,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
         def tick() -> None:
             minute = next(minutes)
-            with suppress(*FAULTS), bad_day(cloud, minute):
+            with suppress(*FAULTS), hostile_calls(cloud, minute):
                 schedules.tick(f"2026-01-01 02:{minute % 60:02d}")
 
         cloud.run_until(lambda: states(schedules) == {"QUEUED", "WAITING"}, 30, meanwhile=tick)
@@ -71,7 +71,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
 def test_each_parent_gets_one_child(part: int) -> None:
     assert sum(1 for run in faults_of_part(part) if _starts_one_child(run)) > 5
 
@@ -89,7 +89,7 @@ def _starts_one_child(run: Rerun) -> bool:
 
         def tick() -> None:
             minute = next(minutes)
-            with suppress(*FAULTS), bad_day(cloud, minute):
+            with suppress(*FAULTS), hostile_calls(cloud, minute):
                 runner.tick(minute)
 
         place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))

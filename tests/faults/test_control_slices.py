@@ -31,7 +31,7 @@ def job_of(race: Race) -> JobRow:
 
 
 def is_accepted(race: Race, action: Action) -> bool:
-    """Whether the request has changed the Job's row, so that nobody has to repeat it."""
+    """Whether the request has changed the Job's row, so that it need not be repeated."""
     job = job_of(race)
     if action[0] == "priority":
         return job.priority == PRIORITIES[action[2]]
@@ -78,7 +78,7 @@ class SlicedRace(Race):
 
 
 @pytest.mark.parametrize("place", ["request", "slice"])
-def test_what_crashes_at_any_call_is_completed_by_the_tick(
+def test_the_tick_completes_an_action_that_crashed_at_any_call(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, place: Literal["request", "slice"]
 ) -> None:
     monkeypatch.setattr(continuation, "REQUEST_CALLS", 1)
@@ -99,7 +99,7 @@ def test_what_crashes_at_any_call_is_completed_by_the_tick(
                     race.perform(("tick", 0, 0))
                 assert is_complete(race, action), f"{action}, crash at call {nth}"
                 if action[0] == "suspend":
-                    race.remove_messages()  # they are void; moto is slow with many
+                    race.remove_messages()  # they are void, and many of them make moto slow
             if not reached:
                 break
         assert nth > 8

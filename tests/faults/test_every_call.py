@@ -22,7 +22,7 @@ from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.manual_worker import ManualWorker
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 READS = {"GetItem", "BatchGetItem", "Query", "ReceiveMessage", "GetQueueAttributes", "DescribeExecution"}
 REQUEST = {"jobName": "orders", "trigger": "t1"}
@@ -33,7 +33,7 @@ SKEW_MS = 3_000
 class RestartedWorker:
     """A worker that is replaced by another at any fault; each round advances the clock of the tick.
 
-    The clocks of the workers are ahead and behind in turn."""
+    The clocks of the workers are alternately ahead and behind."""
 
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
@@ -89,8 +89,8 @@ def prepare(cloud: Cloud) -> JobRunner:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_a_job_succeeds_whatever_call_fails(part: int) -> None:
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
+def test_a_job_succeeds_when_any_single_call_fails(part: int) -> None:
     """A third of the calls fails in each of three ways; with SHARDMILL_EVERY_FAULT=1 all fail in all ways."""
     numbers, reads = count(), count()
 
@@ -98,10 +98,10 @@ def test_a_job_succeeds_whatever_call_fails(part: int) -> None:
         if EVERY_FAULT:
             return True
         if call.operation in READS:  # a read has no effect: "after" equals "before", and a sample is enough
-            return HOWS[part] == "before" and next(reads) % (2 * len(HOWS)) == 0
-        return next(numbers) % len(HOWS) == part
+            return WAYS[part] == "before" and next(reads) % (2 * len(WAYS)) == 0
+        return next(numbers) % len(WAYS) == part
 
-    chosen = everywhere_once(hows=(HOWS[part],), only=only)
+    chosen = everywhere_once(ways=(WAYS[part],), only=only)
     assert sum(1 for run in chosen if _succeeds(run)) > 10
 
 

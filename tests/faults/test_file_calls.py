@@ -89,7 +89,7 @@ def is_for_files(call: Call) -> bool:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_a_job_with_files_succeeds_whatever_call_fails(how: Any) -> None:
+def test_a_job_with_files_succeeds_when_any_single_call_fails(how: Any) -> None:
     seen: Counter[str] = Counter()
 
     def only(call: Call) -> bool:
@@ -98,7 +98,7 @@ def test_a_job_with_files_succeeds_whatever_call_fails(how: Any) -> None:
         seen[call.name] += 1
         return seen[call.name] <= CALLS_OF_A_KIND
 
-    assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _succeeds(run)) > 3
+    assert sum(1 for run in everywhere_once(ways=(how,), only=only) if _succeeds(run)) > 3
 
 
 def _succeeds(run: Rerun) -> bool:
@@ -121,6 +121,6 @@ def _prepare(cloud: Cloud) -> JobRunner:
     runner = JobRunner(cloud)
     runner.quick_group()
     runner.worker.clock = SkewedClock(runner.worker.clock, SKEW_MS)
-    # The worker sends no heartbeats, and on a bad day a task can take longer than a lease of a second.
+    # The worker sends no heartbeats, and with these faults a task can take longer than a lease of a second.
     runner.define(COUNT, JOIN, workerGroup="quick", lostRetries=100)
     return runner

@@ -13,20 +13,20 @@ from support.aws_rules.faults import How, Rerun, everywhere_once
 from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import bad_day, hostile_aws
+from support.scenarios.hostile_aws import hostile_aws, hostile_calls
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
 SEED = 5
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 TIMES = ["2026-01-01 00:00:10", "2026-01-01 00:00:20"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", WAYS)
 def test_each_handed_over_time_gets_one_job(how: How) -> None:
-    assert sum(1 for run in everywhere_once(hows=(how,)) if _fires_each_time_once(run)) > 8
+    assert sum(1 for run in everywhere_once(ways=(how,)) if _fires_each_time_once(run)) > 8
 
 
 def _fires_each_time_once(run: Rerun) -> bool:
@@ -44,7 +44,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
         def tick() -> None:
             second = next(seconds)
-            with suppress(*FAULTS), bad_day(cloud, second):
+            with suppress(*FAULTS), hostile_calls(cloud, second):
                 schedules.tick(f"2026-01-01 00:01:{second % 60:02}")
 
         cloud.run_until(

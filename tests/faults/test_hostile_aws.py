@@ -1,4 +1,4 @@
-"""A Job succeeds on a bad day of AWS, with one worker whose clock is wrong; each task ends once."""
+"""A Job succeeds with stale reads, throttles, unreliable queues and a wrong clock; each task ends once."""
 
 import os
 import time
@@ -52,7 +52,9 @@ class TwoWorkers:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_job_succeeds_on_a_bad_day(cloud: Cloud, faults: Faults, seed: int) -> None:
+def test_a_job_succeeds_with_stale_reads_throttles_and_unreliable_queues(
+    cloud: Cloud, faults: Faults, seed: int
+) -> None:
     runner = JobRunner(cloud)
     runner.quick_group()
     runner.define(

@@ -22,7 +22,7 @@ from support.scenarios.job_runner import JobRunner
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
 SEED = 5
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 JOBS = {"low": 1, "high": 7}
 
 
@@ -63,16 +63,16 @@ class Scene:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_every_task_ends_once_whatever_sqs_call_fails(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
+def test_every_task_ends_once_when_any_sqs_call_fails(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third of the calls fails in each of three ways."""
     monkeypatch.setattr(lambda_runner, "execute", succeed)
     numbers = count()
 
     def only(call: Call) -> bool:
-        return call.service == "sqs" and next(numbers) % len(HOWS) == part
+        return call.service == "sqs" and next(numbers) % len(WAYS) == part
 
-    chosen = everywhere_once(hows=(HOWS[part],), only=only)
+    chosen = everywhere_once(ways=(WAYS[part],), only=only)
     assert sum(1 for run in chosen if _succeeds(run)) > 3
 
 

@@ -92,7 +92,7 @@ def test_a_job_succeeds_if_a_call_crashes(begin: Begin, stage: str, repeated: bo
 
 @pytest.mark.parametrize("stage", ["plan", "close"])
 @pytest.mark.parametrize("action", ["suspend", "kill", "force_step", "priority"])
-def test_invariants_hold_whatever_happens_between_two_calls(begin: Begin, stage: str, action: str) -> None:
+def test_invariants_hold_for_any_action_between_two_calls(begin: Begin, stage: str, action: str) -> None:
     for nth, race in zip(count(1), races_until(begin, stage), strict=False):
         if not interrupt(race, "after", nth, lambda race=race: race.perform((action, 1, 1))):  # type: ignore[misc]
             return

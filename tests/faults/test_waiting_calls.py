@@ -55,7 +55,7 @@ def _content(request: httpx.Request) -> bytes:
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("kind", ["receive", "lease", "exchange", "report", "heartbeat"])
-def test_a_job_succeeds_though_a_request_fails(
+def test_a_job_succeeds_when_a_request_fails(
     cloud: Cloud, faults: Faults, kind: str, how: How, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardmill.worker.transport.http.WAIT_SECONDS", 1)

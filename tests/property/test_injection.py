@@ -55,7 +55,7 @@ NUMBERS = {"shard.index", "shard.total"}
 
 
 def step_with(value: Any, **spec: Any) -> StepRow:
-    """A step all of whose values come from somebody else: parameters, items, and outputs of another step."""
+    """A step with values from other users only: parameters, items, and outputs of another step."""
     return StepRow(
         job_id="j",
         run=1,
@@ -125,7 +125,7 @@ def run(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
     return [word.decode() for word in ran.stdout.split(b"\0")[:-1]]
 
 
-def test_what_templates_refer_to_is_known() -> None:
+def test_every_template_variable_is_known_to_these_tests() -> None:
     """A new variable is either tested below, or has names of checked characters."""
     assert set(FOREIGN) == {"params.given", "params.list[0]", "params.map.k", "item", "steps.up.output"}
 

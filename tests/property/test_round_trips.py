@@ -1,4 +1,4 @@
-"""What GET answers, PUT takes: a definition, schedule or group that is sent back stays the same."""
+"""PUT accepts what GET returns: a definition, schedule or group that is sent back stays the same."""
 
 from __future__ import annotations
 

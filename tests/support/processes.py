@@ -44,7 +44,7 @@ def kill_tree(process: subprocess.Popen[Any]) -> None:
 def restore_signals() -> None:
     """Give children default signal handling even if the caller ignores signals, as `nohup make test &` does.
 
-    An ignored signal stays ignored across exec; a handler does not. The handler does nothing, so this
+    Ignored signals stay ignored across exec; handlers do not. The handler does nothing, so this
     process still ignores the signal.
     """
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):

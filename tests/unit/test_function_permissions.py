@@ -1,4 +1,4 @@
-"""Functions and workers are allowed what their code certainly calls, and nothing that it cannot reach."""
+"""Functions and workers have permissions for the calls of their code, and for no other calls."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -76,8 +76,8 @@ def test_a_role_is_allowed_nothing_that_its_code_cannot_call(graph: CallGraph, r
     assert allowed(role) - reached - by_mapping == set()
 
 
-def test_what_no_test_uses_is_needed_by_the_code(graph: CallGraph) -> None:
-    """An exception from the comparison with recorded calls is no permission that could be removed."""
+def test_permissions_that_no_test_uses_are_needed_by_the_code(graph: CallGraph) -> None:
+    """An exception from the comparison with recorded calls is a permission that the code needs."""
     for role in {role for role, _ in EXCEPTIONS}:
         excepted = {action for owner, action in EXCEPTIONS if owner == role}
         assert excepted <= allowed(role), role

@@ -59,7 +59,7 @@ def test_no_arn_has_a_fixed_partition() -> None:
 
 
 def test_the_stack_name_alone_grants_no_access_to_queues() -> None:
-    """`shardmill-*` would match the queues of a stack `shardmill-prod`, too."""
+    """`shardmill-*` would also match the queues of a stack `shardmill-prod`."""
     text = json.dumps(TEMPLATE)
     named = re.findall(r"arn:\$\{AWS::Partition\}:sqs:[^\"]*", text)
     assert named
@@ -74,7 +74,7 @@ _LANES = "${AWS::StackName}-${Api}-????????-*"  # the names of queues of pull gr
 
 @pytest.mark.parametrize("function", ["ApiFunction", "LeaseFunction"])
 def test_only_lanes_of_pull_groups_can_be_received_by_presigned_requests(function: str) -> None:
-    """Whoever signs a request needs the permission; a wider one could reach further queues."""
+    """The signer of a request needs the permission; a wider one would allow other queues."""
     allowed = [
         resource
         for statement in FUNCTIONS[function]["Policies"][0]["Statement"]
@@ -125,7 +125,7 @@ def test_rules_react_to_events_of_their_own_stack_only() -> None:
             assert {"Ref": "JobMachine"} in detail["stateMachineArn"]
 
 
-def test_what_writes_is_deleted_before_the_custom_resource_that_cleans_up() -> None:
+def test_resources_that_write_are_deleted_before_the_custom_resource_that_cleans_up() -> None:
     """CloudFormation deletes a resource before those it depends on."""
     before = {name for name, resource in RESOURCES.items() if "Setup" in listed(resource.get("DependsOn"))}
     assert before == set(FUNCTIONS) - {"SetupFunction", "AuthorizerFunction", "OrchestrateFunction"}
@@ -243,7 +243,7 @@ def test_late_ticks_are_dropped() -> None:
     }
 
 
-def test_what_eventbridge_cannot_send_to_a_queue_goes_to_the_queue_of_its_dead_letters() -> None:
+def test_events_that_eventbridge_cannot_send_go_to_the_dead_letter_queue() -> None:
     rules = {name: each for name, each in RESOURCES.items() if each["Type"] == "AWS::Events::Rule"}
     policies = [each["Properties"] for each in RESOURCES.values() if each["Type"] == "AWS::SQS::QueuePolicy"]
     for name, rule in rules.items():
@@ -394,7 +394,7 @@ def test_the_page_about_aws_names_every_parameter() -> None:
     assert missing == {"NotifyLoopback"}  # of the laptop cloud
 
 
-def test_every_parameter_says_what_it_is_and_rejects_nonsense() -> None:
+def test_every_parameter_has_a_description_and_rejects_invalid_values() -> None:
     constraints = {"AllowedPattern", "AllowedValues", "MinValue", "MinLength"}
     free = {name for name, each in TEMPLATE["Parameters"].items() if not constraints & each.keys()}
     assert free == {"AllowHosts", "OidcClientId", "OidcClientScopes"}

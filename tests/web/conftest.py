@@ -55,7 +55,7 @@ def seeded(laptop: Laptop) -> Site:
 
 
 class Pages:
-    """Opens pages of the dashboard and collects what went wrong in them."""
+    """Opens pages of the dashboard and collects their errors."""
 
     def __init__(self, browser: Browser, site: Site) -> None:
         self.browser, self.site = browser, site

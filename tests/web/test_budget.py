@@ -61,7 +61,7 @@ class Traffic:
                 self.page.wait_for_timeout(5)
 
 
-def test_a_page_that_has_the_present_data_gets_304(pages: Pages, site: Site) -> None:
+def test_a_page_that_has_the_current_data_gets_304(pages: Pages, site: Site) -> None:
     site.wait_for("balance-report", "d1", "SUCCESS")
     answers: list[Any] = []
     with pages.open("#/jobs/balance-report/d1") as page:

@@ -179,7 +179,7 @@ def test_a_log_is_followed_while_the_task_runs(pages: Pages, site: Site) -> None
         expect(page.locator(".title .badge")).to_have_text("Killed", timeout=40_000)
 
 
-def test_durations_files_history_and_comparison(pages: Pages, site: Site) -> None:
+def test_a_job_shows_durations_files_history_and_a_comparison(pages: Pages, site: Site) -> None:
     site.wait_for("balance-report", "d1", "SUCCESS")
     site.submit("balance-report", "d2")
     site.wait_for("balance-report", "d2", "SUCCESS")

@@ -1,4 +1,4 @@
-"""Now, definitions, the form to submit, schedules, the job graph and workers; and the way of a newcomer."""
+"""The overview, definitions, the form to submit, schedules, the job graph, workers, and first use."""
 
 import re
 
@@ -18,7 +18,7 @@ GREETING = (
 def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_the_failed_shards(
     pages: Pages, site: Site
 ) -> None:
-    """By what is visible only: no address but that of the page, and no name but those on the screen."""
+    """Uses only what the screen shows: the address of the page and visible names."""
     with pages.open("") as page:
         page.get_by_role("link", name="Definitions").click()
         page.get_by_role("link", name="New definition").click()
@@ -147,7 +147,7 @@ def test_the_last_hour_does_not_count_suspended_jobs_as_running(pages: Pages, si
         expect(page.get_by_text("0 waiting to start")).to_be_visible()
 
 
-def test_now_the_job_graph_and_workers(pages: Pages, site: Site) -> None:
+def test_the_overview_the_job_graph_and_the_workers_are_shown(pages: Pages, site: Site) -> None:
     site.wait_for("nightly-load", "n1", "FAILED")
     child = {"jobName": "child", "type": "noop", "dependencies": [{"jobName": "balance-report"}]}
     site.call("PUT", "/v1/definitions/child", child)

@@ -82,7 +82,7 @@ def test_a_new_view_has_the_focus_and_the_tools_of_a_graph_come_before_its_nodes
         expect(page.locator(".node").first).to_be_focused()
 
 
-def test_nothing_moves_for_those_who_asked_for_less_motion(pages: Pages) -> None:
+def test_nothing_moves_if_reduced_motion_is_preferred(pages: Pages) -> None:
     with pages.open() as page:
         page.emulate_media(reduced_motion="reduce")
         moving = """() => [...document.querySelectorAll('*')].map(each => getComputedStyle(each))
@@ -134,7 +134,7 @@ def test_the_page_reports_that_the_api_is_unreachable_and_continues_when_it_is_b
         expect(page.locator(".age")).to_have_text("live")
 
 
-def test_a_read_without_an_answer_is_given_up(pages: Pages, site: Site) -> None:
+def test_a_read_without_an_answer_times_out(pages: Pages, site: Site) -> None:
     with pages.open("#/none") as page:
         page.clock.install()
         page.goto(f"{site.url}/#/jobs")

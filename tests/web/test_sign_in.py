@@ -58,7 +58,7 @@ def test_the_issuer_signs_the_page_in(page: Page, address: str) -> None:
     ) == [""]
 
 
-def test_a_code_that_was_not_asked_for_in_this_tab_is_not_used(
+def test_a_code_that_this_tab_did_not_request_is_not_used(
     page: Page, address: str, issuer: OidcIssuer
 ) -> None:
     before = issuer.requests.count("/token")

@@ -61,8 +61,8 @@ def test_a_client_discards_the_units_of_a_suspended_job(
     beat = client.heartbeat()
     assert beat.keys() == {"server-uuid"}
     control(laptop, submitter.job(job), "suspend")
-    told = run_until(lambda: client.heartbeat().get("discard"), 10, interval=0.2)
-    assert told == work["id"]
+    discarded = run_until(lambda: client.heartbeat().get("discard"), 10, interval=0.2)
+    assert discarded == work["id"]
     client.work.clear()
     assert "discard" not in client.heartbeat()
     late = client.report(work["id"], "done")
@@ -85,16 +85,18 @@ def test_a_suspended_client_gets_no_work_until_it_is_resumed(
     assert serve(client, completed(submitter, job)) == ["done"]
 
 
-def test_tokens_of_groups(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_is_rejected_with_the_token_of_another_group(
+    submitter: Submitter, make_client: MakeClient
+) -> None:
     mine, other = make_client(Worker20, "tokens-a"), make_client(Worker20, "tokens-b")
     job = submitter.submit(document("tokens-a", task(0, "true", "")))
     work = mine.take()
     for name, value in [("token", other.token), ("token", "sm_wrong"), ("id", "unknown")]:
-        thief = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs, id=mine.id)
-        setattr(thief, name, value)
-        answer = thief.heartbeat().get("error", "")
+        impostor = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs, id=mine.id)
+        setattr(impostor, name, value)
+        answer = impostor.heartbeat().get("error", "")
         assert answer, name
-        assert thief.report(work["id"], "done").status in (400, 401, 403, 404), name
+        assert impostor.report(work["id"], "done").status in (400, 401, 403, 404), name
     assert other.checkout() in ("Server queue is empty", "No eligible workunit found")
     unknown = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs)
     assert unknown.heartbeat() == {"error": "Client not found"}
@@ -103,7 +105,7 @@ def test_tokens_of_groups(submitter: Submitter, make_client: MakeClient) -> None
     submitter.wait(job, "completed")
 
 
-def test_quirks_of_the_wire(submitter: Submitter, make_client: MakeClient) -> None:
+def test_http_variants_of_awe_clients_are_accepted(submitter: Submitter, make_client: MakeClient) -> None:
     """Trailing slashes, header case, `Expect: 100-continue`, unknown parameters and empty forms."""
     client = make_client(Client09, "quirks")
     job = submitter.submit(document("quirks", task(0, "true", ""), some_new_field="x"))

@@ -25,7 +25,9 @@ def chain(group: str, counts: Path) -> str:
     return document(group, *map(link, range(3)))
 
 
-def test_recompute_and_resubmit(submitter: Submitter, make_client: MakeClient, tmp_path: Path) -> None:
+def test_recompute_and_resubmit_repeat_the_expected_tasks(
+    submitter: Submitter, make_client: MakeClient, tmp_path: Path
+) -> None:
     client = make_client(Worker20, "recompute")
     job = submitter.submit(chain("recompute", tmp_path))
 
@@ -42,7 +44,7 @@ def test_recompute_and_resubmit(submitter: Submitter, make_client: MakeClient, t
     assert submitter.output(submitter.job(job), 2, "out2") == b"0\n1\n2\n"
 
 
-def test_suspend_resume_and_delete_a_job(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_job_is_suspended_resumed_and_deleted(submitter: Submitter, make_client: MakeClient) -> None:
     client = make_client(Client09, "pausing")
     job = submitter.submit(document("pausing", task(0, "true", "")))
     work = client.take()
@@ -55,7 +57,7 @@ def test_suspend_resume_and_delete_a_job(submitter: Submitter, make_client: Make
     assert submitter.call("GET", f"/job/{job}").status == 404
 
 
-def test_suspend_and_resume_a_client(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_is_suspended_and_resumed(submitter: Submitter, make_client: MakeClient) -> None:
     client = make_client(Client09, "paused")
     job = submitter.submit(document("paused", task(0, "true", "")))
     assert submitter.call("PUT", f"/client/{client.id}?suspend").status == 200
@@ -67,7 +69,9 @@ def test_suspend_and_resume_a_client(submitter: Submitter, make_client: MakeClie
     assert (found["total_checkout"], found["total_completed"], found["total_failed"]) == (1, 1, 0)
 
 
-def test_a_client_group_and_its_token(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_registers_with_the_token_of_its_group(
+    submitter: Submitter, make_client: MakeClient
+) -> None:
     group = submitter.call("POST", "/cgroup/labs").data
     token = submitter.call("PUT", f"/cgroup/{group['id']}/token").data["token"]
     other = make_client(Worker20, "others")

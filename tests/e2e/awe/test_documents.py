@@ -47,7 +47,7 @@ def test_a_client_runs_every_sample_document(
 
 
 @pytest.mark.parametrize("kind", GENERATIONS, ids=lambda kind: kind.__name__)
-def test_the_outputs_of_splits_make_the_right_whole(
+def test_the_outputs_of_a_split_join_to_the_expected_content(
     submitter: Submitter, make_client: MakeClient, kind: type[AweClient]
 ) -> None:
     group = f"splits-{kind.__name__}"

@@ -1,4 +1,4 @@
-"""AWE clients that fall silent: this takes a minute of real time, for both generations at once."""
+"""AWE clients that stop sending heartbeats: one minute of real time, for both generations at once."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_files_of_ended_jobs_count_until_they_are_deleted(
     runner.cloud.http("DELETE", f"/v1/jobs/{name}/t1?full=true")
     assert used(runner.cloud, app) == {"definitions": 1}
     assert post(runner, name, "t2").status == 202
-    runner.run(trigger="t2", name=name, judge=fail_shards(0))
+    runner.run(trigger="t2", name=name, outcome_of=fail_shards(0))
 
 
 def test_a_firing_beyond_a_limit_is_recorded_and_a_backfill_waits(
@@ -292,7 +292,7 @@ def test_a_firing_beyond_a_limit_is_recorded_and_a_backfill_waits(
     assert (later["running"], later["notes"]) == (1, "")
 
 
-def test_what_existed_before_the_limits_is_counted_once(runner: JobRunner, app: str) -> None:
+def test_items_from_before_the_limits_are_counted_once(runner: JobRunner, app: str) -> None:
     before = Mill.connect(mill().settings._replace(limits=Limits()))
     document = {"steps": [{**ONE_TASK, "sharding": 2}], "appName": app}
     for number in range(4):
@@ -313,7 +313,7 @@ def test_what_existed_before_the_limits_is_counted_once(runner: JobRunner, app: 
     assert used(runner.cloud, app) == {"definitions": 3, "jobs": 3, "tasks": 6}
 
 
-def test_the_use_is_shown_to_those_who_may_read_the_application(runner: JobRunner, app: str) -> None:
+def test_the_use_is_shown_to_readers_of_the_application(runner: JobRunner, app: str) -> None:
     name = define(runner, app)
     for number in range(3):
         runner.submit(f"t{number}", name)

@@ -1,4 +1,4 @@
-"""Many jobs in one request, and files: what a token may not see is answered like what does not exist."""
+"""Many jobs in one request, and files: hidden items are reported as missing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def tried(caller: Caller, action: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
 @pytest.mark.parametrize("action", sorted(dry_run._BODIES))
-def test_a_dry_run_of_many_jobs_answers_for_hidden_ones_as_for_missing_ones(
+def test_a_dry_run_of_many_jobs_reports_hidden_jobs_as_missing(
     callers: Callers, action: str, limit: dict[str, Any]
 ) -> None:
     caller = callers.with_scopes({"scope": "read", **limit}, {"scope": "operate", **limit})
@@ -72,9 +72,7 @@ def test_a_dry_run_of_many_jobs_answers_for_hidden_ones_as_for_missing_ones(
     assert tried(reader, action, "secret")["problem"]["code"] == "forbidden"
 
 
-def test_the_upload_of_another_user_is_answered_like_one_that_does_not_exist(
-    cloud: Cloud, callers: Callers
-) -> None:
+def test_the_upload_of_another_user_is_reported_as_missing(cloud: Cloud, callers: Callers) -> None:
     eve, bob = (callers.with_scopes("submit", "read", owner=owner) for owner in ("eve", "bob"))
     data = b"salaries"
     wanted = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

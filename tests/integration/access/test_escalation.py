@@ -1,4 +1,4 @@
-"""A limited token that tries to get more than its scopes."""
+"""A limited token that tries to exceed its scopes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="module")
 def caller(cloud: Cloud) -> Caller:
-    """A token for everything in one group."""
+    """A token with every scope for one group."""
     return Callers(cloud).with_scopes(*({"scope": scope, "groups": ["own"]} for scope in SCOPES))
 
 
@@ -57,10 +57,10 @@ def test_a_document_does_not_replace_a_definition_that_the_token_may_not_define(
 
 
 @pytest.mark.parametrize("app", ["", "hr"])
-def test_who_saves_first_keeps_a_definition_from_those_who_may_not_define_it(
+def test_a_token_without_define_does_not_overwrite_a_concurrently_saved_definition(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """The definition is saved by somebody else between the check of the route and the write."""
+    """Another caller saves the definition between the check of the route and the write."""
     name = f"raced-{app}"
     actor = Actor("eve", (Grant("define", applications=("finance",)),), "t")
     plain = {"jobName": name, "appName": "finance", "steps": [{"stepName": "a", "content": "x"}]}
@@ -91,7 +91,7 @@ def test_a_backfill_uses_no_groups_that_a_firing_may_not_use(cloud: Cloud, calle
     assert cloud.http("POST", "/v1/schedules/nightly/s1:backfill", body).status == 202
 
 
-def test_a_group_of_another_scope_is_not_used_with_this_definition(cloud: Cloud) -> None:
+def test_a_definition_and_a_group_of_different_scopes_are_not_combined(cloud: Cloud) -> None:
     """Two scopes do not add up: one of them must cover the definition and the group."""
     runner = JobRunner(cloud)
     runner.define({"stepName": "a", "content": "x", "workerGroup": "own"}, name="narrow")

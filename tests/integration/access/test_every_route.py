@@ -1,4 +1,4 @@
-"""Every route of the table: no token, tokens that are not valid, too weak, or limited to something else.
+"""Every route of the table: requests without a token, and with invalid, insufficient or limited tokens.
 
 The cases derive from the table of routes, so that a new route is tested without a change here.
 """
@@ -157,7 +157,7 @@ def test_a_token_with_every_other_scope_gets_403(cloud: Cloud, callers: Callers,
     "limit", [{"definitions": ["own-*"]}, {"applications": ["finance"]}, {"groups": ["own"]}], ids=str
 )
 @pytest.mark.parametrize("route", NAMED, ids=name_of)
-def test_what_a_limited_token_may_not_see_is_answered_like_what_does_not_exist(
+def test_a_limited_token_gets_the_same_answer_for_hidden_and_missing_items(
     callers: Callers, route: Route, limit: dict[str, list[str]]
 ) -> None:
     caller = callers.with_scopes({"scope": route.scope, **limit})
@@ -185,7 +185,7 @@ def test_a_limited_scope_is_not_enough_for_the_whole_deployment(callers: Callers
 
 
 @pytest.mark.parametrize("route", CHANGING, ids=name_of)
-def test_who_may_read_what_a_scope_does_not_cover_gets_403(callers: Callers, route: Route) -> None:
+def test_a_readable_item_outside_the_scope_of_an_action_gets_403(callers: Callers, route: Route) -> None:
     caller = callers.with_scopes("read", {"scope": route.scope, "definitions": ["own-*"], "groups": ["own"]})
     answer = caller(route.method, address(route), body(route))
     assert refusal(answer) == (403, "forbidden")

@@ -1,4 +1,4 @@
-"""What a limited token may not see: no list, count, error or action tells that it exists."""
+"""Items hidden from a limited token: no list, count, error or action reveals them."""
 
 from __future__ import annotations
 
@@ -76,15 +76,13 @@ def test_lists_contain_only_visible_items(callers: Callers, limit: dict[str, Any
 
 @pytest.fixture(scope="module")
 def weak(callers: Callers) -> Caller:
-    """A token that may do everything with its own definitions, and nothing with others."""
+    """A token with every scope for its own definitions, and none for others."""
     scopes = ["read", "submit", "operate", "define"]
     return callers.with_scopes(*({"scope": scope, "definitions": ["own-*"]} for scope in scopes), owner="eve")
 
 
 @pytest.mark.parametrize("fields", [{}, {"params": {"a": "b"}}, {"steps": [{"stepName": "nope"}]}], ids=str)
-def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
-    weak: Caller, fields: dict[str, Any]
-) -> None:
+def test_a_batch_reports_hidden_definitions_as_missing(weak: Caller, fields: dict[str, Any]) -> None:
     requests = [{"jobName": name, "trigger": "t1", **fields} for name in ("secret", "absent")]
     hidden, missing = weak("POST", "/v1/jobs:batch", {"requests": requests}).json["items"]
     assert hidden["status"] == missing["status"] == 404
@@ -97,7 +95,7 @@ def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
     [{}, {"trigger": "t1"}, {"steps": [{"stepName": "a", "workerGroups": ["default"]}]}],
     ids=str,
 )
-def test_a_request_for_a_hidden_definition_is_answered_as_for_a_missing_one(
+def test_a_request_reports_a_hidden_definition_as_missing(
     callers: Callers, limit: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     """Also if the request would move all of its steps to groups that the token may use."""
@@ -120,7 +118,7 @@ def test_a_request_for_a_definition_that_the_token_may_only_read_gets_403(
     assert [each["problem"]["code"] for each in items] == answers
 
 
-def test_a_group_to_which_a_type_is_bound_is_enough_to_submit_and_is_not_named_to_others(
+def test_a_bound_group_is_enough_to_submit_and_its_name_is_hidden_from_others(
     cloud: Cloud, callers: Callers
 ) -> None:
     JobRunner(cloud).define({"stepName": "a", "type": "hive", "content": "x"}, name="own-hive")
@@ -146,7 +144,7 @@ def test_a_definition_with_hidden_dependents_is_not_deleted_and_they_are_not_nam
     assert not HIDDEN.search(answer.text)
 
 
-def test_a_dependency_on_a_hidden_definition_is_answered_like_one_on_a_missing_one(weak: Caller) -> None:
+def test_a_dependency_on_a_hidden_definition_is_reported_as_missing(weak: Caller) -> None:
     answers = []
     for parent in ("secret", "absent"):
         document = {"steps": [{"stepName": "a", "content": "x"}], "dependencies": [{"jobName": parent}]}
@@ -187,7 +185,7 @@ def test_groups_outside_the_limit_cannot_be_used_through_requests_schedules_or_c
 
 @pytest.fixture(scope="module")
 def finance(callers: Callers) -> Caller:
-    """A token for everything of one application."""
+    """A token with every scope for one application."""
     scopes = ("read", "submit", "operate", "define")
     return callers.with_scopes(*({"scope": scope, "applications": ["finance"]} for scope in scopes))
 
@@ -219,9 +217,7 @@ def test_versions_of_another_application_stay_hidden_when_a_name_is_used_again(
     assert cloud.http("GET", "/v1/definitions/reused?version=1").json["description"] == "zebra"
 
 
-def test_a_job_of_another_application_is_not_shown_to_who_requests_it_again(
-    cloud: Cloud, finance: Caller
-) -> None:
+def test_a_repeated_request_does_not_show_a_job_of_another_application(cloud: Cloud, finance: Caller) -> None:
     """The definition moved to another application; its jobs did not."""
     runner = JobRunner(cloud)
     runner.define({"stepName": "a", "content": "x"}, name="moved", appName="hr")

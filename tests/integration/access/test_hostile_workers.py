@@ -1,4 +1,4 @@
-"""Workers that lie: about tasks that they never held, with receipts of others, or with too much."""
+"""Workers with false requests: tasks that they never held, receipts of others, or too much data."""
 
 from __future__ import annotations
 
@@ -75,38 +75,38 @@ def a_worker(cloud: Cloud, name: str, group: str) -> HttpWorker:
 @dataclass
 class Stage:
     honest: HttpWorker
-    liar: HttpWorker
+    hostile: HttpWorker
     held: dict[str, Any]
     name: str
 
 
 @pytest.fixture
 def stage(cloud: Cloud, runner: JobRunner, request: pytest.FixtureRequest) -> Stage:
-    """An honest worker that holds a task, and a liar with a token of its own in the same group."""
+    """An honest worker that holds a task, and a hostile one with its own token in the same group."""
     name = f"job-{abs(hash(request.node.name))}"
     group = f"g{abs(hash(request.node.name)) % 10**9}"
     cloud.http("PUT", f"/v1/groups/{group}", {})
     runner.define({"stepName": "a", "content": "x", "sharding": 2}, name=name, workerGroup=group)
     runner.submit(name=name)
-    honest, liar = a_worker(cloud, f"{group}-h", group), a_worker(cloud, f"{group}-l", group)
+    honest, hostile = a_worker(cloud, f"{group}-h", group), a_worker(cloud, f"{group}-l", group)
     cloud.run_until(lambda: runner.states(name=name) == {"a": "READY"}, 20)
     [held] = honest.lease()
-    return Stage(honest, liar, held, name)
+    return Stage(honest, hostile, held, name)
 
 
-def test_a_worker_cannot_report_what_another_holds(stage: Stage, runner: JobRunner) -> None:
-    answer = stage.liar.report(stage.held)
+def test_a_worker_cannot_report_a_task_that_another_worker_holds(stage: Stage, runner: JobRunner) -> None:
+    answer = stage.hostile.report(stage.held)
     assert (answer.status, answer.json["code"]) == (409, "foreign-attempt")
-    assert stage.liar.report(stage.held, attempt=stage.held["attempt"] + 1).status == 409
+    assert stage.hostile.report(stage.held, attempt=stage.held["attempt"] + 1).status == 409
     forged = json.loads(stage.held["receipt"][32:])
-    forged[3] = forged[3].replace(stage.honest.id, stage.liar.id)
-    assert stage.liar.report(stage.held, receipt=json.dumps(forged)).status == 409
+    forged[3] = forged[3].replace(stage.honest.id, stage.hostile.id)
+    assert stage.hostile.report(stage.held, receipt=json.dumps(forged)).status == 409
     assert runner.task("a", 0, name=stage.name)["state"] == "RUNNING"
     assert stage.honest.report(stage.held).status == 200
 
 
 def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
-    as_other = HttpWorker(stage.liar.call, stage.honest.id, stage.honest.session)
+    as_other = HttpWorker(stage.hostile.call, stage.honest.id, stage.honest.session)
     for answer in (
         as_other.report(stage.held),
         as_other.beat(stage.held),
@@ -115,22 +115,20 @@ def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
     ):
         assert (answer.status, answer.json["code"]) == (404, "worker-not-found")
     about = {"name": "x", "groups": ["theirs"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
-    assert stage.liar.call("POST", "/v1/workers", about).status == 403
+    assert stage.hostile.call("POST", "/v1/workers", about).status == 403
 
 
-def test_a_worker_cannot_take_the_name_of_a_live_one_and_its_tasks_with_it(
-    stage: Stage, cloud: Cloud
-) -> None:
-    """Its token covers the group, so that it may replace a worker that is gone."""
+def test_a_worker_cannot_take_over_the_name_and_tasks_of_a_live_worker(stage: Stage, cloud: Cloud) -> None:
+    """Its token covers the group, so it may replace a worker that is offline."""
     known = cloud.http("GET", f"/v1/workers/{stage.honest.id}").json
     about = {"groups": known["groups"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
-    answer = stage.liar.call("POST", "/v1/workers", {"name": known["name"], **about})
+    answer = stage.hostile.call("POST", "/v1/workers", {"name": known["name"], **about})
     assert (answer.status, answer.json["code"]) == (403, "forbidden")
-    assert HttpWorker(stage.liar.call, stage.honest.id, 2).urls(stage.held, prepare=True).status == 404
+    assert HttpWorker(stage.hostile.call, stage.honest.id, 2).urls(stage.held, prepare=True).status == 404
     assert stage.honest.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
     beat = {"session": 2, "work": [], "offline": True}
     assert stage.honest.call("POST", f"/v1/workers/{stage.honest.id}:heartbeat", beat).status == 200
-    assert stage.liar.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
+    assert stage.hostile.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
 
 
 def test_a_worker_gets_another_token_when_its_own_was_revoked(stage: Stage, cloud: Cloud) -> None:
@@ -139,18 +137,18 @@ def test_a_worker_gets_another_token_when_its_own_was_revoked(stage: Stage, clou
     [token] = [
         each for each in cloud.http("GET", "/v1/tokens").json["items"] if each["name"] == known["name"]
     ]
-    assert stage.liar.call("POST", "/v1/workers", about).status == 403
+    assert stage.hostile.call("POST", "/v1/workers", about).status == 403
     assert cloud.http("DELETE", f"/v1/tokens/{token['id']}").status == 204
-    assert stage.liar.call("POST", "/v1/workers", about).status == 201
+    assert stage.hostile.call("POST", "/v1/workers", about).status == 201
 
 
 def test_a_worker_cannot_claim_or_return_a_task_that_it_never_held(stage: Stage, runner: JobRunner) -> None:
-    answer = stage.liar.beat(stage.held)
+    answer = stage.hostile.beat(stage.held)
     assert (answer.status, answer.json["code"]) == (409, "foreign-task")
     task = {name: stage.held[name] for name in ("taskId", "attempt", "receipt")}
     for receipt in (task["receipt"], task["receipt"][32:]):
-        body = {"workerId": stage.liar.id, "tasks": [{**task, "receipt": receipt}]}
-        assert stage.liar.call("POST", "/v1/work:release", body).json["items"] == []
+        body = {"workerId": stage.hostile.id, "tasks": [{**task, "receipt": receipt}]}
+        assert stage.hostile.call("POST", "/v1/work:release", body).json["items"] == []
     assert runner.task("a", 0, name=stage.name)["state"] == "RUNNING"
 
 
@@ -160,22 +158,22 @@ def test_a_worker_gets_no_files_or_checkpoints_of_a_task_that_it_does_not_hold(s
         {"stream": "stdout"},
         {"store": [{"name": "x", "size": 1, "md5S": [MD5]}]},
     ):
-        answer = stage.liar.urls(stage.held, **what)
+        answer = stage.hostile.urls(stage.held, **what)
         assert (answer.status, answer.json["code"]) == (409, "stale-attempt")
         assert answer.json["detail"] == (  # not the name of its step
-            f"worker '{stage.liar.id}' does not hold attempt 1 of the task {stage.held['taskId']}"
+            f"worker '{stage.hostile.id}' does not hold attempt 1 of the task {stage.held['taskId']}"
         )
-    body = {"workerId": stage.liar.id, **{name: stage.held[name] for name in ("taskId", "attempt", "run")}}
-    assert stage.liar.call("POST", "/v1/work:checkpoint", {**body, "data": "eA=="}).status == 409
+    body = {"workerId": stage.hostile.id, **{name: stage.held[name] for name in ("taskId", "attempt", "run")}}
+    assert stage.hostile.call("POST", "/v1/work:checkpoint", {**body, "data": "eA=="}).status == 409
 
 
 def test_a_receipt_deletes_only_the_message_of_its_own_task(stage: Stage, cloud: Cloud) -> None:
     """A report with a receipt of another task would delete that task's message, or one of any queue."""
-    [own] = stage.liar.lease()
+    [own] = stage.hostile.lease()
     other = json.loads(stage.held["receipt"][32:])
     sqs = cloud.clients.sqs
     for receipt in (stage.held["receipt"], json.dumps(other), own["receipt"][:32] + json.dumps(other)):
-        assert stage.liar.report(own, receipt=receipt).status == 200, "the task ends all the same"
+        assert stage.hostile.report(own, receipt=receipt).status == 200, "the task ends nevertheless"
     hidden = sqs.get_queue_attributes(
         QueueUrl=other[1], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
     )["Attributes"]["ApproximateNumberOfMessagesNotVisible"]
@@ -206,8 +204,10 @@ def test_forged_messages_lease_nothing_and_delete_nothing(
             body = {"workerId": other.id, "session": other.session, "max": 1, "messages": [message]}
             answer = other.call("POST", "/v1/work:lease", body)
             assert (answer.status, answer.json.get("items", [])) in ((200, []), (409, []), (422, [])), answer
-            again = stage.liar.call(
-                "POST", "/v1/work:lease", body | {"workerId": stage.liar.id, "session": stage.liar.session}
+            again = stage.hostile.call(
+                "POST",
+                "/v1/work:lease",
+                body | {"workerId": stage.hostile.id, "session": stage.hostile.session},
             )
             assert all(item["taskId"] != stage.held["taskId"] for item in again.json.get("items", []))
     assert in_queue(cloud, queue) == waiting
@@ -275,7 +275,7 @@ def test_a_worker_that_sends_too_much_is_rejected(
         assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status == 422
 
 
-def test_presigned_addresses_are_for_one_object_and_a_quarter_of_an_hour(stage: Stage) -> None:
+def test_presigned_addresses_are_for_one_object_and_fifteen_minutes(stage: Stage) -> None:
     [item] = stage.honest.urls(stage.held, stream="stdout").json["items"]
     parts = urlsplit(item["url"])
     query = parse_qs(parts.query)
@@ -330,6 +330,6 @@ def test_no_value_of_a_request_becomes_shell_code(
         [lease] = cloud.run_until(worker.lease, 20)
         ran = subprocess.run(["sh", "-c", lease["content"]], cwd=tmp_path, capture_output=True, timeout=50)
         assert (ran.returncode, list(tmp_path.iterdir())) == (0, [])
-        if place != "params":  # the parameter of the step is the nearer one
+        if place != "params":  # the parameter of the step takes precedence
             assert value.encode() + b"\n" in ran.stdout
         assert worker.report(lease).status == 200

@@ -23,7 +23,7 @@ def cloud() -> Iterator[Cloud]:
         yield started
 
 
-def test_a_token_that_sends_too_much_gets_429_and_others_do_not(
+def test_a_token_beyond_its_rate_gets_429_and_others_do_not(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardmill.engine.access.request_rate.now_ms", lambda: 1_000_000_000_000)
@@ -38,7 +38,7 @@ def test_a_token_that_sends_too_much_gets_429_and_others_do_not(
 
 
 @pytest.mark.parametrize("path", ["/v1/groups", "/awe/job", "/awe/node/none", "/awe/", "/node/none"])
-def test_every_route_that_knows_the_token_counts(
+def test_requests_to_every_route_that_reads_the_token_are_counted(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Routes of the node store are public, because they accept data tokens; with a token, they count it."""

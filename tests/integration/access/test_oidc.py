@@ -103,7 +103,7 @@ def test_an_audience_may_be_one_of_several_or_a_client_id(cloud: Cloud, issuer: 
 
 
 def forged(issuer: OidcIssuer) -> dict[str, str]:
-    """JWTs that only look like ones of the issuer, by how they were forged."""
+    """JWTs that resemble those of the issuer, by how they were forged."""
     claims = issuer.claims(scope="shardmill:admin")
     good = issuer.token(scope="shardmill:read")
     head, body, signature = good.split(".")
@@ -162,7 +162,7 @@ def test_a_jwt_is_valid_for_a_minute_after_its_time_because_clocks_differ(
     assert status(cloud, issuer.token(exp=int(time.time()) - 5)) == 200
 
 
-def test_the_page_gets_the_way_to_sign_in_and_may_call_the_issuer(cloud: Cloud, issuer: OidcIssuer) -> None:
+def test_the_page_gets_the_sign_in_settings_and_may_call_the_issuer(cloud: Cloud, issuer: OidcIssuer) -> None:
     answer = cloud.http("GET", "/v1/sign-in", token=None)
     assert answer.json["oidc"] == {
         "authorizationEndpoint": f"{issuer.url}/authorize",

@@ -91,7 +91,7 @@ def of_kind(addresses: list[Address], kind: str) -> list[Address]:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_an_address_works_for_a_quarter_of_an_hour(addresses: list[Address], kind: str) -> None:
+def test_an_address_works_for_fifteen_minutes(addresses: list[Address], kind: str) -> None:
     for address in of_kind(addresses, kind):
         assert address.fault() == ""
         assert int(parse_qs(urlsplit(address.url).query)["X-Amz-Expires"][0]) <= MOST

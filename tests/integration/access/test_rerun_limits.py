@@ -55,7 +55,7 @@ def runs(schedules: ScheduleClock) -> list[int]:
     return [row(schedules, name, trigger).run for name, trigger in NAMES.items()]
 
 
-def test_a_rerun_with_dependents_needs_room_for_all_of_them(family: ScheduleClock) -> None:
+def test_a_rerun_with_dependents_is_rejected_if_not_all_fit_into_the_limit(family: ScheduleClock) -> None:
     family.runner.submit("t1", "other")
     answer = family.runner.post("/v1/jobs/root/t1:rerun", {"dependents": True}, status=409)
     assert (answer["code"], answer["limit"]) == ("limit-reached", "jobs")
@@ -67,7 +67,7 @@ def test_a_rerun_with_dependents_needs_room_for_all_of_them(family: ScheduleCloc
     assert runs(family) == [2, 2, 2]
 
 
-def test_a_dependent_without_room_follows_when_there_is_room(
+def test_a_dependent_beyond_the_limit_is_rerun_when_a_job_ends(
     family: ScheduleClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another request takes the last room after the check."""

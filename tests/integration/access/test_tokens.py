@@ -1,4 +1,4 @@
-"""/v1/tokens: created, listed without the secret, rotated with an overlap and revoked; who did what."""
+"""/v1/tokens: created, listed without the secret, rotated with an overlap and revoked; recorded owners."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_token_is_shown_once_and_works(cloud: Cloud) -> None:
     assert cloud.http("GET", f"/v1/tokens/{made['id']}").json["lastUseTime"]
 
 
-def test_a_token_without_the_scope_gets_403_and_none_401(cloud: Cloud) -> None:
+def test_a_missing_scope_gets_403_and_a_missing_token_401(cloud: Cloud) -> None:
     reader = create(cloud, "read").json["token"]
     answer = cloud.http("POST", "/v1/jobs", {"jobName": "x", "trigger": "t"}, token=reader)
     assert (answer.status, answer.json["code"]) == (403, "forbidden")

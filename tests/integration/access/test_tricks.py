@@ -32,7 +32,7 @@ def cloud() -> Iterator[Cloud]:
             runner.define({"stepName": "a", "content": "x"}, name=name)
             assert started.http("PUT", f"/v1/schedules/{name}/s1", {"cron": "0 0 * * *"}).status == 201
             runner.submit(name=name)
-        # Some tests look at all calls, which must be their own.
+        # Some tests count all calls of the cloud, so it is not shared.
         started.run_until(lambda: all(runner.states(name=name) == {"a": "READY"} for name in names), 20)
         yield started
 
@@ -78,7 +78,7 @@ def reader(cloud: Cloud) -> Caller:
         "/openapi.json/../v1/tokens",
     ],
 )
-def test_paths_do_not_reach_anything_else(reader: Caller, path: str) -> None:
+def test_manipulated_paths_reach_no_other_resource(reader: Caller, path: str) -> None:
     answer = reader("GET", path)
     assert answer.status in (401, 403, 404, 405, 422), answer
     assert "application/problem+json" in answer.headers["content-type"]
@@ -134,13 +134,13 @@ def test_other_forms_of_the_authorization_header_get_401(cloud: Cloud, scheme: s
     assert cloud.http("GET", "/v1/jobs", token=None, headers=header).status == 401
 
 
-def test_a_token_in_the_query_or_the_body_is_not_one(cloud: Cloud) -> None:
+def test_a_token_in_the_query_or_the_body_is_ignored(cloud: Cloud) -> None:
     assert cloud.http("GET", f"/v1/jobs?token={cloud.token}", token=None).status == 401
     assert cloud.http("POST", "/v1/jobs", {"token": cloud.token}, token=None).status == 401
 
 
 def cursor(path: str, place: Any, **filters: str) -> str:
-    """A cursor as the API makes it: it is a position, not a secret, and anybody can make one."""
+    """A cursor as the API makes it: it is a position, not a secret, and every caller can make one."""
     checksum = zlib.crc32(json.dumps([path, filters], sort_keys=True).encode())
     return base64.urlsafe_b64encode(json.dumps([place, checksum]).encode()).decode().rstrip("=")
 
@@ -161,7 +161,7 @@ def cursor(path: str, place: Any, **filters: str) -> str:
         ("/v1/schedules/own-a/s1/backfills", [1, -5, 10**30]),
     ],
 )
-def test_forged_cursors_show_nothing_more(reader: Caller, path: str, places: list[Any]) -> None:
+def test_forged_cursors_show_no_hidden_items(reader: Caller, path: str, places: list[Any]) -> None:
     for place in places:
         answer = reader("GET", f"{path}?cursor={cursor(path, place)}")
         assert answer.status in (200, 422), (place, answer)
@@ -222,7 +222,7 @@ def test_names_with_other_characters_are_rejected(cloud: Cloud, name: str) -> No
         assert cloud.http("POST", "/v1/jobs", request).status == 422
 
 
-def test_the_secret_of_a_token_is_stored_and_logged_nowhere(
+def test_the_secret_of_a_token_is_neither_stored_nor_logged(
     cloud: Cloud, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     made = cloud.http("POST", "/v1/tokens", {"name": "ci", "scopes": ["read"]}).json

@@ -209,7 +209,7 @@ def test_an_outage_of_aws_returns_503_with_retry_after(cloud: Cloud, faults: Fau
     assert (response.status, response.json["code"], response.headers["retry-after"]) == (503, "busy", "1")
 
 
-def test_a_call_that_aws_refuses_for_good_is_an_internal_error(
+def test_a_call_that_aws_refuses_permanently_is_an_internal_error(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:

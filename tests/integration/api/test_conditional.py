@@ -43,7 +43,7 @@ def test_a_rerun_makes_the_known_version_old(settled: JobRunner) -> None:
     assert (answer.status, answer.json["run"]) == (200, 2)
 
 
-def test_the_version_of_another_job_is_not_this_job(settled: JobRunner) -> None:
+def test_the_version_of_another_job_does_not_match(settled: JobRunner) -> None:
     tag = {"if-none-match": settled.cloud.http("GET", JOB).headers["etag"]}
     settled.submit("t2")
     assert settled.cloud.http("GET", "/v1/jobs/orders/t2", headers=tag).status == 200

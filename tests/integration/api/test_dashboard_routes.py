@@ -1,4 +1,4 @@
-"""The routes that give the dashboard much in one answer: the grid of tasks, recent runs and the overview."""
+"""Routes that combine what the dashboard shows: the grid of tasks, recent runs and the overview."""
 
 from shardmill.engine.views import task_grid
 from shardmill.web import assets

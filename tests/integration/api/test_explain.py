@@ -96,14 +96,14 @@ def test_a_failure_names_its_task_by_step_and_index_and_shows_stdout_if_stderr_i
     runner.define({"stepName": "first"}, {"stepName": "check", "sharding": 5, "startShardId": 3})
     job = runner.submit()
 
-    def judge(lease: Lease) -> str:
+    def outcome_of(lease: Lease) -> str:
         failed = lease.step_name == "check" and lease.sharding.index == 4
         if failed:
             output = {"stdout": "1\n2\n3\n4\n5\n6: no such order\n", "stderr": " \n", "reason": "exit code 1"}
             runner.worker.report([lease], "failed-permanent", **output)
         return "success"  # rejected as stale for the failed task
 
-    ended = runner.run(judge)
+    ended = runner.run(outcome_of)
     step = ended["steps"][1]
     assert step["notes"] == "1 of 2 tasks failed; the first was task 4 of step check: exit code 1"
     assert ended["notes"] == f"step check: {step['notes']}"

@@ -41,7 +41,7 @@ LISTS = {
 
 @pytest.fixture(scope="module")
 def cloud_with_data() -> Iterator[Cloud]:
-    """Something of everything that can be listed, in a cloud that no test changes."""
+    """Items of every kind that can be listed, in a cloud that no test changes."""
     with moto_cloud() as cloud:
         _fill(JobRunner(cloud))
         yield cloud
@@ -136,7 +136,7 @@ def test_the_pages_of_a_list_have_each_item_once(cloud_with_data: Cloud, path: s
 
 
 def _identity(item: dict[str, Any]) -> dict[str, Any]:
-    """An item without what changes with time: presigned URLs, and seconds since something."""
+    """An item without the fields that change with time: presigned URLs and ages in seconds."""
     return {
         name: value
         for name, value in item.items()
@@ -163,7 +163,7 @@ def test_a_bad_limit_is_rejected(cloud_with_data: Cloud, path: str, limit: str) 
 
 
 @pytest.mark.parametrize("path", [path for path in LISTS if "{" in path])
-def test_a_list_of_something_with_an_impossible_name_is_not_found(cloud_with_data: Cloud, path: str) -> None:
+def test_a_list_below_an_invalid_name_is_not_found(cloud_with_data: Cloud, path: str) -> None:
     for parameter in re.findall(r"{(\w+)}", path):
         place = path.format(**{**PLACES, parameter: "-0"})
         assert _get(cloud_with_data, place, 404)["code"].endswith("-not-found")

@@ -49,8 +49,8 @@ def start_step(runner: JobRunner, **step: Any) -> None:
 
 
 def test_pages_of_large_items_are_short(runner: JobRunner) -> None:
-    nasty = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
-    start_step(runner, sharding=100, params={"text": nasty})
+    hostile = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
+    start_step(runner, sharding=100, params={"text": hostile})
     found = pages_of(runner.cloud, f"{TASKS}?limit=100")
     assert [task["rank"] for page in found for task in page["items"]] == list(range(100))
     assert len(found) > 2

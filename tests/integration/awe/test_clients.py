@@ -1,4 +1,4 @@
-"""Clients register, check workunits out, report them, and are told to discard."""
+"""Clients register, check workunits out, report them, and get instructions to discard them."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def test_a_client_runs_a_job(awe: AweCalls) -> None:
     assert done["tasks"][0]["computetime"] == 7
 
 
-def test_a_client_with_an_id_of_its_own_keeps_it(awe: AweCalls) -> None:
+def test_a_client_that_sends_an_id_keeps_it(awe: AweCalls) -> None:
     own = "c0ffee00-0000-4000-8000-000000000001"
     client = awe.client(id=own)
     assert client.id == own
@@ -47,7 +47,7 @@ def test_a_client_with_an_id_of_its_own_keeps_it(awe: AweCalls) -> None:
     assert awe.error("GET", "/client/nobody?heartbeat") == "Client not found"
 
 
-def test_ids_in_base64_and_repeated_reports(awe: AweCalls) -> None:
+def test_base64_ids_are_decoded_and_later_reports_do_not_count(awe: AweCalls) -> None:
     client = awe.client()
     awe.submit(task(), clientgroups="docker")
     work = client.take()
@@ -59,7 +59,7 @@ def test_ids_in_base64_and_repeated_reports(awe: AweCalls) -> None:
     assert done["tasks"][0]["state"] == "completed", "the later report does not count"
 
 
-def test_private_environment_and_data_token(awe: AweCalls) -> None:
+def test_only_the_holder_gets_the_private_environment(awe: AweCalls) -> None:
     client = awe.client()
     command = {"name": "x", "environ": {"public": {"A": "1"}, "private": {"KEY": "s3cret"}}}
     job = awe.submit(task(cmd=command, outputs={"o": {}}), clientgroups="docker")
@@ -78,7 +78,7 @@ def test_private_environment_and_data_token(awe: AweCalls) -> None:
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data", f"multipart/form-data; boundary={BOUNDARY}"])
-def test_a_report_without_logs(awe: AweCalls, kind: str) -> None:
+def test_a_report_without_logs_is_accepted(awe: AweCalls, kind: str) -> None:
     client = awe.client()
     awe.submit(task(), clientgroups="docker")
     work = client.take()
@@ -88,7 +88,7 @@ def test_a_report_without_logs(awe: AweCalls, kind: str) -> None:
     awe.wait(work["jobid"], "completed")
 
 
-def test_a_report_is_answered_with_the_state_of_the_workunit_in_the_words_of_the_protocol(
+def test_a_report_returns_the_state_of_the_workunit_in_protocol_terms(
     awe: AweCalls,
 ) -> None:
     one, two = awe.client(), awe.client(name="two")
@@ -103,7 +103,7 @@ def test_a_report_is_answered_with_the_state_of_the_workunit_in_the_words_of_the
     assert two.report(two.take(), "fail").json["data"] == f"workunit {other}_0_0 reported: suspend"
 
 
-def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) -> None:
+def test_a_job_is_suspended_with_lastfailed_and_notes_after_three_attempts(awe: AweCalls) -> None:
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")
     clients = [awe.client(name=f"c{at}") for at in range(3)]
     for client in clients:
@@ -120,7 +120,7 @@ def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) ->
     assert (skipped["total_checkout"], skipped["total_failed"]) == (1, 1)
 
 
-def test_one_attempt_with_noretry_and_for_permanent_failures(awe: AweCalls) -> None:
+def test_noretry_and_permanent_failures_allow_one_attempt(awe: AweCalls) -> None:
     for info, status in (({"noretry": True}, "fail"), ({}, "failed-permanent")):
         job = awe.submit(task(), clientgroups="docker", **info)
         client = awe.client()
@@ -146,7 +146,7 @@ def test_a_client_serves_its_group_and_jobs_without_one(awe: AweCalls) -> None:
     assert green.take()["info"]["clientgroups"] == "red,green"
 
 
-def test_apps_and_free_space(awe: AweCalls) -> None:
+def test_a_client_gets_only_work_that_fits_its_apps_and_free_space(awe: AweCalls) -> None:
     big = {"x": {"url": "http://data.example/x", "size": 2_000_000}}
     first = awe.submit(task(cmd={"name": "bowtie"}), clientgroups="docker")["id"]
     second = awe.submit(task(inputs=big), clientgroups="red")["id"]
@@ -160,14 +160,14 @@ def test_apps_and_free_space(awe: AweCalls) -> None:
     assert client.refused() == "No eligible workunit found", "the space must exceed the size"
 
 
-def test_higher_priorities_first(awe: AweCalls) -> None:
+def test_workunits_of_higher_priority_are_checked_out_first(awe: AweCalls) -> None:
     client = awe.client()
     jobs = [awe.submit(task(), clientgroups="docker", priority=priority)["id"] for priority in (1, 7, 3)]
     awe.wait_for_messages(*jobs)
     assert [client.take()["jobid"] for _ in range(3)] == [jobs[1], jobs[2], jobs[0]]
 
 
-def test_a_priority_that_another_process_added_comes_in_its_order(awe: AweCalls) -> None:
+def test_a_priority_that_another_process_added_is_served_in_order(awe: AweCalls) -> None:
     """A process that caches the group of a client does not know the queue of a new priority."""
     client = awe.client()
     cached = mill().groups.get("docker")
@@ -179,7 +179,7 @@ def test_a_priority_that_another_process_added_comes_in_its_order(awe: AweCalls)
     assert [jobs.index(client.take()["jobid"]) for _ in jobs] == [3, 1, 0, 2]
 
 
-def test_the_queue_is_suspended(awe: AweCalls) -> None:
+def test_a_suspended_queue_gives_no_work(awe: AweCalls) -> None:
     client = awe.client()
     awe.data("PUT", "/queue?suspend")
     assert client.refused() == "Server queue is suspended"
@@ -210,7 +210,7 @@ def test_heartbeats_of_both_generations_say_what_to_discard(awe: AweCalls) -> No
 
 
 def test_a_report_that_does_not_count_is_not_an_error(awe: AweCalls) -> None:
-    """Newer clients repeat a report that is answered with an error, for ever, and take no other work."""
+    """Newer clients repeat a report that is answered with an error indefinitely, and take no other work."""
     client, other = awe.client(), awe.client(name="other")
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()
@@ -226,14 +226,14 @@ def test_a_report_that_does_not_count_is_not_an_error(awe: AweCalls) -> None:
     assert (unknown.status, unknown.json["error"]) == (400, ["Client not found"])
 
 
-def test_a_drained_client_gets_the_instruction_to_stop(awe: AweCalls) -> None:
+def test_a_drained_client_is_instructed_to_stop(awe: AweCalls) -> None:
     client = awe.client()
     [worker] = awe.cloud.http("GET", "/v1/workers").json["items"]
     awe.cloud.http("POST", f"/v1/workers/{worker['id']}:drain", {})
     assert client.beat()["stop"] == client.id
 
 
-def test_an_idle_client_costs_one_read_and_one_invocation_a_call(
+def test_an_idle_client_costs_one_read_and_one_invocation_per_call(
     awe: AweCalls, faults: Faults, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = awe.client()

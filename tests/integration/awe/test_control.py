@@ -18,7 +18,7 @@ def awe(cloud: Cloud) -> AweCalls:
     return AweCalls(cloud)
 
 
-def test_suspend_and_resume(awe: AweCalls) -> None:
+def test_a_job_is_suspended_and_resumed(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     assert awe.data("PUT", f"/job/{job}?suspend") == f"job suspended: {job}"
@@ -30,7 +30,7 @@ def test_suspend_and_resume(awe: AweCalls) -> None:
     awe.wait(job, "completed")
 
 
-def test_a_failed_job_is_resumed_where_it_failed_also_by_the_client_that_failed_it(awe: AweCalls) -> None:
+def test_a_resumed_job_repeats_the_failed_unit_even_on_the_same_client(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker", noretry=True)["id"]
     client.finish(client.take())
@@ -45,7 +45,7 @@ def test_a_failed_job_is_resumed_where_it_failed_also_by_the_client_that_failed_
     awe.wait(job, "completed")
 
 
-def test_recover_continues_a_job_whatever_keeps_it_from_running(awe: AweCalls) -> None:
+def test_recover_continues_a_suspended_failed_or_killed_job(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker", noretry=True)["id"]
     recovered = f"job recovered: {job}"
@@ -58,7 +58,7 @@ def test_recover_continues_a_job_whatever_keeps_it_from_running(awe: AweCalls) -
     work = client.take()
     assert work["id"] == f"{job}_1_0"
     assert awe.data("PUT", f"/job/{job}?recover") == recovered
-    assert awe.job(job)["state"] == "in-progress", "a job that runs is left alone"
+    assert awe.job(job)["state"] == "in-progress", "a running job is not changed"
     v1 = f"/v1/jobs/{awe.job(job)['definition']}/{job}"
     assert awe.cloud.http("POST", f"{v1}:kill", {}).status in (200, 202)
     awe.wait(job, "suspend")
@@ -69,7 +69,7 @@ def test_recover_continues_a_job_whatever_keeps_it_from_running(awe: AweCalls) -
     assert "nothing to recover" in awe.error("PUT", f"/job/{job}?recover")
 
 
-def test_recompute_and_resubmit(awe: AweCalls) -> None:
+def test_recompute_and_resubmit_repeat_the_expected_tasks(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")["id"]
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_recompute_and_resubmit(awe: AweCalls) -> None:
     assert "no task '7'" in awe.error("PUT", f"/job/{job}?recompute=7")
 
 
-def test_group_priority_pipeline_and_token(awe: AweCalls) -> None:
+def test_the_group_priority_pipeline_and_token_of_a_job_are_changed(awe: AweCalls) -> None:
     client = awe.client("red")
     job = awe.submit(task(outputs={"o": {}}), clientgroups="docker", auth=True)["id"]
     assert awe.data("PUT", f"/job/{job}?clientgroup=red") == f"job group updated: {job} to red"
@@ -131,7 +131,7 @@ def test_a_data_token_makes_a_job_private_and_reads_its_inputs_until_it_is_repla
 
 
 @pytest.mark.parametrize("token", ["\u00fc", "x" * 4_097, "a\tb"])
-def test_a_data_token_that_fits_into_no_header(awe: AweCalls, token: str) -> None:
+def test_a_data_token_that_is_no_valid_header_is_rejected(awe: AweCalls, token: str) -> None:
     job = awe.submit(task(), clientgroups="docker")["id"]
     document = {"info": {}, "tasks": [task()]}
     for method, path, body in (("POST", "/awe/job", document), ("PUT", f"/awe/job/{job}?settoken", None)):
@@ -166,8 +166,7 @@ def test_a_job_expires_after_its_end(awe: AweCalls) -> None:
     assert "not found" in awe.error("GET", f"/job/{job}")
 
 
-def test_delete(awe: AweCalls) -> None:
-    """A job that was deleted stays readable until it is deleted in full."""
+def test_a_deleted_job_is_readable_until_its_full_deletion(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()
@@ -183,7 +182,7 @@ def test_delete(awe: AweCalls) -> None:
     assert awe.error("DELETE", f"/job/{job}?full") == f"job not found: {job}"
 
 
-def test_a_client_discards_the_unit_of_a_job_whose_rows_are_gone(awe: AweCalls) -> None:
+def test_a_client_discards_the_unit_of_a_job_that_was_deleted_in_full(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()
@@ -192,7 +191,7 @@ def test_a_client_discards_the_unit_of_a_job_whose_rows_are_gone(awe: AweCalls) 
     assert "discard" not in client.beat()
 
 
-def test_lists_of_jobs(awe: AweCalls) -> None:
+def test_jobs_are_listed_with_filters_and_pages(awe: AweCalls) -> None:
     ids = [
         awe.submit(task(), name=f"n{at}", user=f"u{at % 2}", clientgroups="docker", priority=at)["id"]
         for at in range(4)
@@ -223,7 +222,7 @@ def test_lists_of_jobs(awe: AweCalls) -> None:
     assert "not in the queue" in awe.error("GET", f"/job/{ids[0]}?position")
 
 
-def test_logs_performance_and_workunits(awe: AweCalls) -> None:
+def test_workunits_are_listed_with_their_logs_and_performance(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")["id"]
     work = client.take()
@@ -280,9 +279,9 @@ def test_a_group_token_serves_its_group_only(awe: AweCalls) -> None:
     assert member.send("GET", "/job").status == 403
     job = awe.submit(task(), clientgroups="gpu")["id"]
     work = client.take()
-    stranger = AweCalls(awe.cloud, Callers(awe.cloud).with_scopes("worker").token)
-    assert stranger.error("GET", f"/work?client={client.id}&available=1") == "Client not found"
-    assert stranger.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
+    outside = AweCalls(awe.cloud, Callers(awe.cloud).with_scopes("worker").token)
+    assert outside.error("GET", f"/work?client={client.id}&available=1") == "Client not found"
+    assert outside.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
     client.finish(work)
     awe.wait(job, "completed")
     known = {group["name"]: group["has_token"] for group in awe.data("GET", "/cgroup")}
@@ -305,7 +304,7 @@ def test_a_document_needs_the_scopes_submit_and_define(awe: AweCalls) -> None:
     assert job["info"]["user"] == "bob"
 
 
-def test_the_summary_of_the_queue(awe: AweCalls) -> None:
+def test_the_queue_summary_counts_jobs_tasks_and_clients(awe: AweCalls) -> None:
     client = awe.client()
     awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")
     client.take()
@@ -355,7 +354,7 @@ def test_a_split_gives_each_workunit_its_part(awe: AweCalls) -> None:
 
 
 @pytest.mark.parametrize("call", ["DELETE /job/{id}", "PUT /job/{id}?resubmit", "PUT /job/{id}?recompute=0"])
-def test_what_depends_on_a_job_that_changes_right_after_its_end_starts(awe: AweCalls, call: str) -> None:
+def test_a_dependent_starts_when_its_parent_changes_right_after_its_end(awe: AweCalls, call: str) -> None:
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     parent = awe.job(job)["definition"]

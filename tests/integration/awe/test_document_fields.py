@@ -52,7 +52,7 @@ def test_a_list_of_arguments_is_also_a_text_for_clients_that_read_only_that(awe:
     assert found["args"] == "-a 'two words' -i=@in me@host"
 
 
-def test_an_output_in_a_directory_and_attributes_of_an_input(awe: AweCalls) -> None:
+def test_output_directories_and_input_attributes_reach_the_client(awe: AweCalls) -> None:
     client = awe.client()
     first = task(outputs={"out": {"host": "h", "directory": "sub/dir"}})
     second = task("1", inputs={"out": {"host": "h", "origin": "0", "attrfile": "attributes.json"}})
@@ -81,6 +81,8 @@ def test_an_output_in_a_directory_and_attributes_of_an_input(awe: AweCalls) -> N
         ({"directory": "../x"}, "tasks[0].outputs.o.directory: must be a relative path"),
     ],
 )
-def test_what_would_run_with_other_files_is_refused(awe: AweCalls, file: dict[str, Any], fault: str) -> None:
+def test_a_document_that_would_run_with_other_files_is_rejected(
+    awe: AweCalls, file: dict[str, Any], fault: str
+) -> None:
     document = {"info": {}, "tasks": [task(outputs={"o": file})]}
     assert fault in awe.error("POST", "/job", upload=json.dumps(document).encode())

@@ -50,19 +50,19 @@ def check(answer: Any) -> None:
 
 @FEW
 @given(info=INFO | JSON, tasks=TASKS | JSON)
-def test_documents(awe: AweCalls, info: Any, tasks: Any) -> None:
+def test_documents_cause_no_server_error(awe: AweCalls, info: Any, tasks: Any) -> None:
     check(awe.send("POST", "/job", upload=json.dumps({"info": info, "tasks": tasks}).encode()))
 
 
 @FEW
 @given(profile=PROFILES)
-def test_profiles(awe: AweCalls, profile: Any) -> None:
+def test_profiles_cause_no_server_error(awe: AweCalls, profile: Any) -> None:
     check(awe.send("POST", "/client", profile=json.dumps(profile).encode()))
 
 
 @FEW
 @given(body=JSON)
-def test_heartbeats(awe: AweCalls, body: Any) -> None:
+def test_heartbeats_cause_no_server_error(awe: AweCalls, body: Any) -> None:
     client = awe.client("hostile", id="hostile-1")
     text = json.dumps(body).encode()
     check(awe.send("PUT", f"/client/{client.id}?heartbeat", text))
@@ -95,7 +95,7 @@ TYPES = ["", "application/json", "multipart/form-data", f"multipart/form-data; b
 
 
 @pytest.mark.parametrize("at", range(len(CALLS)), ids=[f"{method} {path}" for method, path in CALLS])
-def test_random_requests(awe: AweCalls, at: int) -> None:
+def test_random_requests_cause_no_server_error(awe: AweCalls, at: int) -> None:
     """Any query, body and form, whole or cut off, for each route; with ids that exist and that do not."""
     method, template = CALLS[at]
     choose = Random(at)  # not Hypothesis: the threads of the stack use the random module while it draws
@@ -152,7 +152,7 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 @pytest.mark.parametrize("path", ["/job", "/client", "/client/hostile-1?heartbeat", "/queue", "/job/x"])
-def test_bodies(awe: AweCalls, body: bytes, path: str) -> None:
+def test_bodies_cause_no_server_error(awe: AweCalls, body: bytes, path: str) -> None:
     method = "POST" if path in ("/job", "/client") else "PUT"
     check(awe.send(method, path, body))
     field = "profile" if path == "/client" else "upload"
@@ -160,7 +160,7 @@ def test_bodies(awe: AweCalls, body: bytes, path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=", "text/plain", ""])
-def test_content_types(awe: AweCalls, kind: str) -> None:
+def test_content_types_cause_no_server_error(awe: AweCalls, kind: str) -> None:
     for path in ("/job", "/client", "/work/x?status=done&client=y"):
         method = "PUT" if path.startswith("/work") else "POST"
         headers = {"content-type": kind}
@@ -191,7 +191,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("path", ["/job", "/work", "/client", "/cgroup", "/queue"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_queries_and_ids(awe: AweCalls, path: str, query: str) -> None:
+def test_queries_and_ids_cause_no_server_error(awe: AweCalls, path: str, query: str) -> None:
     check(awe.send("GET", f"{path}?{query}"))
     check(awe.send("PUT", f"{path}?{query}"))
     for identity in IDS:
@@ -199,14 +199,14 @@ def test_queries_and_ids(awe: AweCalls, path: str, query: str) -> None:
         check(awe.send("PUT", f"{path}/{identity}?{query}"))
 
 
-def test_methods_that_paths_do_not_have(awe: AweCalls) -> None:
+def test_unsupported_methods_get_405(awe: AweCalls) -> None:
     for path in ("/job", "/work/x", "/client/x", "/queue", ""):
         for method in ("PATCH", "OPTIONS", "HEAD"):
             answer = awe.send(method, path)
             assert answer.json["status"] == answer.status == 405
 
 
-def test_reports_with_hostile_logs(awe: AweCalls) -> None:
+def test_reports_with_hostile_logs_cause_no_server_error(awe: AweCalls) -> None:
     client = awe.client()
     awe.submit(task(), clientgroups="docker")
     work = client.take()
@@ -217,14 +217,14 @@ def test_reports_with_hostile_logs(awe: AweCalls) -> None:
 
 
 @pytest.mark.parametrize("field", ["host", "user", "name", "group", "id"])
-def test_half_of_a_surrogate_pair_in_a_profile(awe: AweCalls, field: str) -> None:
+def test_a_lone_surrogate_in_a_profile_is_rejected(awe: AweCalls, field: str) -> None:
     answer = awe.send("POST", "/client", profile=b'{"%s": "x\\ud800"}' % field.encode())
     check(answer)
     assert answer.status == 400
     assert "surrogate" in answer.json["error"][0]
 
 
-def test_half_of_a_surrogate_pair_in_attributes(awe: AweCalls) -> None:
+def test_a_lone_surrogate_in_attributes_is_rejected(awe: AweCalls) -> None:
     answer = awe.send("POST", "/node", attributes=b'{"sample": ["\\udfff"]}')
     check(answer)
     assert answer.status == 400

@@ -61,13 +61,13 @@ def test_a_document_becomes_a_job(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("field", ["cwl", "upload"])
-def test_cwl_is_refused_by_its_name(cloud: Cloud, field: str) -> None:
+def test_cwl_is_rejected_by_name(cloud: Cloud, field: str) -> None:
     content = b"cwlVersion: v1.0\nclass: Workflow\n"
     answer = AweCalls(cloud).error("POST", "/job", **{field: content})
     assert "CWL documents are not supported" in answer
 
 
-def test_a_plain_json_body(cloud: Cloud) -> None:
+def test_a_plain_json_body_is_accepted(cloud: Cloud) -> None:
     answer = cloud.http("POST", "/awe/job/", {"info": {"name": "x"}, "tasks": [task()]})
     assert answer.json["data"]["info"]["name"] == "x"
 

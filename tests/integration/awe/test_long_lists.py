@@ -31,7 +31,7 @@ def document(*tasks: dict[str, Any]) -> bytes:
     return json.dumps({"info": {"clientgroups": "docker"}, "tasks": tasks}).encode()
 
 
-def test_jobs_beyond_the_bound_are_listed_and_counted(
+def test_jobs_beyond_the_limit_are_listed_and_counted(
     awe: AweCalls, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_lists, "MAX_SCANNED", 2)
@@ -58,7 +58,9 @@ def test_jobs_beyond_the_bound_are_listed_and_counted(
     assert faults.meter.calls["dynamodb.Query"] <= 9, "one for each partition of the index, and the steps"
 
 
-def test_workunits_and_reports_beyond_one_answer(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workunits_and_reports_beyond_one_answer_are_paged(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "MAX_WORKUNITS", 3)
     client = awe.client()
     node = NodeClient(awe.cloud).upload(b"".join(b"%d\n" % at for at in range(70)))["id"]
@@ -90,7 +92,7 @@ def test_workunits_and_reports_beyond_one_answer(awe: AweCalls, monkeypatch: pyt
     assert sorted(measured) == ids
 
 
-def test_more_clients_than_a_list_looks_at(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_says_if_it_read_only_some_clients(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(3):
         awe.client(name=f"c{at}")
     found, total, note = page(awe, "/client?limit=2&offset=1")
@@ -138,7 +140,7 @@ def test_a_job_that_is_too_large_for_an_answer_has_no_details(
     assert len(awe.job(job["data"]["id"])["tasks"][0]["outputs"]) == 9
 
 
-def test_the_end_of_a_log_that_is_too_large_for_an_answer(
+def test_a_log_that_is_too_large_for_an_answer_is_returned_from_its_end(
     awe: AweCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = awe.client()

@@ -1,4 +1,4 @@
-"""Clients that fall silent lose their workunits; those that beat keep them, however long they take."""
+"""Clients that stop sending heartbeats lose their workunits; the others keep them for any time."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_client_leaves_other_step_types_to_workers(awe: AweCalls, runner: JobR
     assert client.refused() == "No eligible workunit found"
 
 
-def test_files_whose_names_depend_on_the_shard(awe: AweCalls, runner: JobRunner) -> None:
+def test_a_client_transfers_files_whose_names_depend_on_the_shard(awe: AweCalls, runner: JobRunner) -> None:
     client = awe.client("mixed")
     steps = (
         {"stepName": "make", "content": "x", "sharding": 2, "outputs": [{"name": "p-{{ shard.index }}.txt"}]},

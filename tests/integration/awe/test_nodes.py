@@ -103,7 +103,7 @@ def test_a_repeated_upload_changes_nothing_and_other_content_is_refused(nodes: N
 
 
 @pytest.mark.parametrize("call", [1, 2], ids=["before the object", "before the row"])
-def test_of_two_uploads_at_the_same_time_one_wins_as_a_whole(cloud: Cloud, faults: Faults, call: int) -> None:
+def test_one_of_two_concurrent_uploads_is_kept_as_a_whole(cloud: Cloud, faults: Faults, call: int) -> None:
     interrupter = Interrupter()
     faults.add_rule(interrupter.around)
     deployment, caller = mill(), Caller(Actor("ann"))
@@ -230,17 +230,17 @@ def test_nodes_are_private_to_their_owner(cloud: Cloud, nodes: NodeClient) -> No
         assert bob.error(method, f"/{made['id']}{path}") == (404, f"Node not found: '{made['id']}'")
     assert bob.error("PUT", f"/{made['id']}", {"upload": ("a", b"x")})[0] == 404
     for authorization in (None, "OAuth wrong", "OAuth smw_abc.def", "Bearer", "Basic YTpi"):
-        nobody = NodeClient(cloud, authorization)
-        assert nobody.error("GET", f"/{made['id']}?download")[0] == 401
-        assert nobody.error("POST", "", {"upload": ("a", b"x")})[0] == 401
-        answers = {nobody.error("GET", f"/{node}") for node in (made["id"], "none", UNKNOWN_OUTPUT)}
+        anonymous = NodeClient(cloud, authorization)
+        assert anonymous.error("GET", f"/{made['id']}?download")[0] == 401
+        assert anonymous.error("POST", "", {"upload": ("a", b"x")})[0] == 401
+        answers = {anonymous.error("GET", f"/{node}") for node in (made["id"], "none", UNKNOWN_OUTPUT)}
         assert [status for status, _ in answers] == [401], "also for nodes that do not exist"
     reader = NodeClient(cloud, f"Bearer {callers.with_scopes('read').token}")
     assert reader.error("POST", "", {"upload": ("a", b"x")})[0] == 401, "it may read, but not store"
     assert reader.download(made["id"]) == b"private"
 
 
-def test_a_deleted_node_is_gone_with_its_file(cloud: Cloud, nodes: NodeClient) -> None:
+def test_a_node_is_deleted_with_its_file(cloud: Cloud, nodes: NodeClient) -> None:
     made = nodes.upload(b"content")
     assert nodes.data("DELETE", f"/{made['id']}") == "node deleted"
     assert nodes.error("GET", f"/{made['id']}")[0] == 404
@@ -248,7 +248,7 @@ def test_a_deleted_node_is_gone_with_its_file(cloud: Cloud, nodes: NodeClient) -
     assert listed["KeyCount"] == 0
 
 
-def test_inputs_of_documents_are_found_once_and_only_by_those_who_may_read_them(
+def test_document_inputs_are_looked_up_once_and_only_for_callers_who_may_read_them(
     cloud: Cloud, nodes: NodeClient
 ) -> None:
     made, empty = nodes.upload(b"content"), nodes.data("POST", "")
@@ -264,9 +264,9 @@ def test_inputs_of_documents_are_found_once_and_only_by_those_who_may_read_them(
         own(HOST, empty["id"])
     with pytest.raises(DocumentFault, match="there is no node 'missing'"):
         own(HOST, "missing")
-    stranger = OwnNodes(mill(), Actor("eve", ()), HOST, 1)
+    other_user = OwnNodes(mill(), Actor("eve", ()), HOST, 1)
     with pytest.raises(DocumentFault, match="that you may read"):
-        stranger(HOST, made["id"])
+        other_user(HOST, made["id"])
 
 
 @pytest.mark.parametrize(

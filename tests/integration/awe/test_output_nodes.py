@@ -131,7 +131,7 @@ def test_the_parts_of_a_split_are_read_by_index_and_joined_in_the_order_of_ranks
     assert [part.count(b"\n") for part in parts] == [4, 3, 3]
     assert b"".join(parts) == LINES.upper()
     other = readers[2].nodes.download(readers[0].node(0, step=0), "&index=line&part=1-2")
-    assert other == b"LINE 1\nLINE 2\n", "any part of the file, not only the own one"
+    assert other == b"LINE 1\nLINE 2\n", "any part of the file, not only that of its own task"
     read = readers[0].nodes.data("GET", f"/{readers[0].node(0, step=0)}")
     assert (read["type"], read["parts"]["count"], read["parts"]["length"]) == ("parts", 4, 4)
 
@@ -174,14 +174,14 @@ def test_nodes_of_a_job_are_private_to_it(runner: JobRunner, cloud: Cloud) -> No
     callers = Callers(cloud)
     groups = {"scope": "worker", "groups": ["default"]}
     group = NodeClient(cloud, f"CG_TOKEN {callers.with_scopes(groups).token}")
-    stranger = NodeClient(cloud, f"OAuth {callers.with_scopes('submit', owner='eve').token}")
+    other_user = NodeClient(cloud, f"OAuth {callers.with_scopes('submit', owner='eve').token}")
     [client] = start(runner, ONE)
     node, files = client.node(1), {"upload": ("out.txt", b"x")}
     wrong_key = work_token.mint("another key", client.work)
-    for nobody in (NodeClient(cloud, None), NodeClient(cloud, f"OAuth {wrong_key}")):
-        assert nobody.error("GET", f"/{node}")[0] == 401
-        assert nobody.error("PUT", f"/{node}", files)[0] == 401
-    for other in (group, stranger):
+    for anonymous in (NodeClient(cloud, None), NodeClient(cloud, f"OAuth {wrong_key}")):
+        assert anonymous.error("GET", f"/{node}")[0] == 401
+        assert anonymous.error("PUT", f"/{node}", files)[0] == 401
+    for other in (group, other_user):
         assert other.error("GET", f"/{node}")[0] == 404
         assert other.error("PUT", f"/{node}", files)[0] == 404
     runner.submit("t2")
@@ -257,7 +257,7 @@ def test_attributes_may_follow_the_file_and_the_client_reads_what_it_uploaded(ru
     assert (read["file"]["size"], read["attributes"]) == (4, {"quality": 7})
 
 
-def test_attributes_are_stored_although_the_file_is_uploaded_again_meanwhile(
+def test_attributes_are_stored_even_if_the_file_is_uploaded_concurrently(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [client] = start(runner, ONE)
@@ -331,7 +331,7 @@ def test_long_attributes_survive_the_report(runner: JobRunner) -> None:
     assert stored.attributes == {"k": text}
 
 
-def test_the_nodes_of_a_deleted_job_are_gone(runner: JobRunner) -> None:
+def test_the_nodes_of_a_deleted_job_are_not_found(runner: JobRunner) -> None:
     [client] = start(runner, ONE)
     client.nodes.data("PUT", f"/{client.node(1)}", {"upload": ("out.txt", b"x")})
     client.done()
@@ -345,7 +345,7 @@ def test_the_nodes_of_a_deleted_job_are_gone(runner: JobRunner) -> None:
 def test_a_definition_does_not_name_nodes_that_its_author_may_not_read(
     runner: JobRunner, cloud: Cloud
 ) -> None:
-    """Ids of jobs are no secret; whoever may define and run tasks would read outputs of any job by them."""
+    """Ids of jobs are no secret: a caller with define and submit could read outputs of any job by id."""
     [client] = start(runner, ONE)
     client.nodes.data("PUT", f"/{client.node(1)}", {"upload": ("out.txt", b"hidden")})
     client.done()

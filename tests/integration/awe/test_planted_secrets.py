@@ -15,7 +15,7 @@ from support.scenarios.awe.node_client import BOUNDARY, multipart
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.secret_search import recorded_answers, recorded_calls, rows_with, stored_elsewhere
 
-PRIVATE, MISSPELT, AT_SUBMIT, LATER = (f"{door}-s3cret" for door in ("env", "fault", "submit", "settoken"))
+PRIVATE, MISSPELT, AT_SUBMIT, LATER = (f"{entry}-s3cret" for entry in ("env", "fault", "submit", "settoken"))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def submit(awe: AweCalls, private: object, token: str) -> dict[str, object]:
     return {"status": answer.status, **(answer.json["data"] or {})}
 
 
-def test_secrets_of_documents_and_of_data_tokens(
+def test_secrets_of_documents_and_data_tokens_reach_only_the_holder(
     runner: JobRunner, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     cloud = runner.cloud

@@ -35,7 +35,7 @@ def awe(cloud: Cloud) -> AweCalls:
     return AweCalls(cloud)
 
 
-def test_the_fields_of_the_tables(awe: AweCalls) -> None:
+def test_answers_have_every_field_of_the_tables(awe: AweCalls) -> None:
     client = awe.client(
         user="ann", domain="lab", instance_id="i-1", instance_type="t", host="10.0.0.1", cores=8, proxy=True
     )
@@ -114,7 +114,7 @@ def test_the_fields_of_the_tables(awe: AweCalls) -> None:
     assert awe.data("GET", f"/client/{client.id}")["total_completed"] == 2
 
 
-def test_the_fields_of_a_split(awe: AweCalls) -> None:
+def test_workunits_of_a_split_have_the_fields_of_their_part(awe: AweCalls) -> None:
     client = awe.client()
     node = awe.data("POST", "/node", upload=b"".join(b"%d\n" % at for at in range(10)))["id"]
     host = "http://test.execute-api.us-east-1.amazonaws.com/awe"
@@ -138,7 +138,7 @@ def test_the_fields_of_a_split(awe: AweCalls) -> None:
     assert awe.job(job)["tasks"][0]["remainwork"] == 3
 
 
-def test_the_limits_of_a_task_that_is_one_workunit(awe: AweCalls) -> None:
+def test_a_task_of_one_workunit_keeps_its_split_limits(awe: AweCalls) -> None:
     node = awe.data("POST", "/node", upload=b"ACGT\n")["id"]
     split = {"inputs": {"x": {"node": node}}, "maxworksize": 50, "partinfo": {"input": "x"}}
     client = awe.client()

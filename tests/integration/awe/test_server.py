@@ -46,7 +46,7 @@ def test_the_uuid_never_changes(cloud: Cloud) -> None:
     assert other.awe_servers.get("another", 1).uuid == first
 
 
-def test_of_two_first_calls_one_uuid_stays(cloud: Cloud) -> None:
+def test_two_concurrent_first_calls_agree_on_one_uuid(cloud: Cloud) -> None:
     from shardmill.aws.settings import Settings
 
     one, two = (Mill.connect(Settings.from_environment(cloud.environment)).awe_servers for _ in range(2))
@@ -59,7 +59,7 @@ def test_of_two_first_calls_one_uuid_stays(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["CG_TOKEN", "cg_token", "OAuth", "oauth", "mgrast", "Mgrast", "bearer"])
-def test_every_spelling_of_a_token(cloud: Cloud, scheme: str) -> None:
+def test_every_spelling_of_the_authorization_scheme_is_accepted(cloud: Cloud, scheme: str) -> None:
     token = Callers(cloud).with_scopes("read").token
     headers = {"AUTHORIZATION": f"{scheme}   {token}"}
     assert cloud.http("GET", "/awe/nothing", token=None, headers=headers).status == 404

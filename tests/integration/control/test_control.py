@@ -120,7 +120,7 @@ def test_a_worker_with_a_cached_row_does_not_end_the_suspension_of_a_step(runner
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_lease_marks_a_step_whose_generation_was_raised_meanwhile_as_running(runner: JobRunner) -> None:
+def test_a_lease_marks_a_step_with_a_newer_generation_as_running(runner: JobRunner) -> None:
     """The new window of a step voids its messages just after one of them was received."""
     runner.define({"stepName": "a"})
     runner.submit()

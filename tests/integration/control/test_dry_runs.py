@@ -240,7 +240,7 @@ def test_a_job_that_is_not_planned_yet_is_not_planned_by_a_dry_run(runner: JobRu
         ),
     ],
 )
-def test_a_dry_run_of_a_deletion(
+def test_a_dry_run_of_a_deletion_says_what_it_does_and_writes_nothing(
     runner: JobRunner, faults: Faults, prepare: Prepare, query: str, sentences: list[str]
 ) -> None:
     prepare(runner)

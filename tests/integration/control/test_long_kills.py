@@ -138,7 +138,7 @@ def test_the_end_is_published_once_after_the_last_slice(runner: JobRunner) -> No
     assert kinds[-1] == "Job Ended"
 
 
-def test_the_answers_are_true_while_tasks_are_ended(runner: JobRunner, faults: Faults) -> None:
+def test_the_answers_are_correct_while_tasks_are_ended(runner: JobRunner, faults: Faults) -> None:
     lease_in_each_block(runner, open_step(runner, 60))
     runner.post("/v1/jobs/orders/t1:kill")
     assert runner.row(0).end_cursor

@@ -1,4 +1,4 @@
-"""Rerun a Job with its dependents: each once, after its parents, whatever crashes."""
+"""Rerun a Job with its dependents: each once, after its parents, even after a crash."""
 
 from contextlib import suppress
 from functools import partial
@@ -71,13 +71,13 @@ def test_the_dependents_are_listed_in_their_order(diamond: ScheduleClock) -> Non
     assert states(diamond) == dict.fromkeys(NAMES, ("SUCCESS", 1))
 
 
-def test_a_rerun_without_dependents_leaves_them(diamond: ScheduleClock) -> None:
+def test_a_rerun_without_dependents_does_not_rerun_them(diamond: ScheduleClock) -> None:
     diamond.runner.post(RERUN, {"scope": "all"})
     work(diamond, "root")
     assert {state for name, state in states(diamond).items() if name != "root"} == {("SUCCESS", 1)}
 
 
-def test_a_repeated_event_reruns_nothing_again(diamond: ScheduleClock) -> None:
+def test_a_repeated_event_reruns_nothing(diamond: ScheduleClock) -> None:
     diamond.runner.post(RERUN, {"dependents": True})
     for name in NAMES:
         work(diamond, name)
@@ -86,7 +86,7 @@ def test_a_repeated_event_reruns_nothing_again(diamond: ScheduleClock) -> None:
     assert states(diamond) == dict.fromkeys(NAMES, ("SUCCESS", 2))
 
 
-def test_a_running_dependent_refuses_the_rerun(diamond: ScheduleClock) -> None:
+def test_a_rerun_is_rejected_while_a_dependent_runs(diamond: ScheduleClock) -> None:
     diamond.runner.post(f"/v1/jobs/last/{T}:rerun", {"scope": "all"})
     refused = diamond.runner.post(RERUN, {"dependents": True}, status=409)
     assert refused["code"] == "job-not-ended"
@@ -107,7 +107,7 @@ def test_a_deleted_dependent_is_created_again_by_its_parent(diamond: ScheduleClo
     }
 
 
-def test_a_crash_at_any_call_leaves_no_dependent_out(
+def test_every_dependent_is_rerun_after_a_crash_at_any_call(
     schedules: ScheduleClock, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After each crash the root ends, and its end completes what the rerun began.

@@ -59,7 +59,7 @@ def test_a_name_that_cannot_be_a_variable_is_rejected(runner: JobRunner) -> None
     assert runner.job()["run"] == 1
 
 
-def test_it_needs_the_scope_submit_too(runner: JobRunner) -> None:
+def test_a_rerun_with_parameters_also_needs_the_scope_submit(runner: JobRunner) -> None:
     failed_job(runner)
     operator = Callers(runner.cloud).with_scopes("read", "operate")
     answer = operator("POST", RERUN, {"params": {"table": "ledger"}})

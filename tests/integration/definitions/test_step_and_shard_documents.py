@@ -47,7 +47,7 @@ def _by_name(job: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {step["stepName"]: step for step in job["steps"]}
 
 
-def test_a_definition_and_a_request_run_as_they_are(runner: JobRunner) -> None:
+def test_a_definition_and_a_request_run_unchanged(runner: JobRunner) -> None:
     saved = runner.cloud.http("PUT", "/v1/definitions/nightly", DAG)
     assert saved.status == 201, saved.json
     steps = _by_name(saved.json)

@@ -1,4 +1,4 @@
-"""Children without a schedule: their parents start one, however these run and end."""
+"""Children without a schedule: their parents start one, for any order in which these run and end."""
 
 from contextlib import suppress
 from functools import partial
@@ -129,7 +129,7 @@ def test_a_job_of_a_parent_counts_once_however_often_it_is_rerun(schedules: Sche
 
 def test_a_parent_that_failed_counts_when_its_rerun_succeeds(schedules: ScheduleClock) -> None:
     family(schedules, "a", "b")
-    finish(schedules, "a", dataTime="2026-01-05T01:00:00Z", judge=fail_shards(0))
+    finish(schedules, "a", dataTime="2026-01-05T01:00:00Z", outcome_of=fail_shards(0))
     finish(schedules, "b", dataTime="2026-01-05T03:00:00Z")
     assert listed(schedules, "child") == []
     schedules.runner.post("/v1/jobs/a/t1:rerun")
@@ -319,7 +319,7 @@ GONE: dict[str, tuple[str, str, Any]] = {
 
 @pytest.mark.parametrize("parents", [("b",), ("a", "b")])
 @pytest.mark.parametrize("gone", GONE)
-def test_the_success_of_a_parent_that_goes_while_its_child_is_suspended_counts(
+def test_the_success_of_a_parent_that_is_removed_while_its_child_is_suspended_counts(
     schedules: ScheduleClock, gone: str, parents: tuple[str, ...]
 ) -> None:
     family(schedules, *parents)

@@ -111,7 +111,7 @@ def test_a_rerun_of_a_parent_starts_no_second_child(
     define(schedules, "parent")
     define(schedules, "child", "parent")
     http = schedules.runner.cloud.http
-    finish(schedules, "parent", dataTime=DAY, judge=fail_shards(0))
+    finish(schedules, "parent", dataTime=DAY, outcome_of=fail_shards(0))
     assert listed(schedules, "child") == []
     for scope in ("failed", "all"):
         assert http("POST", "/v1/jobs/parent/t1:rerun", {"scope": scope}).status == 200
@@ -125,7 +125,7 @@ def test_a_failed_parent_keeps_its_child_waiting_and_is_named_in_its_notes(sched
     define(schedules, "left")
     define(schedules, "right")
     define(schedules, "child", "left", "right")
-    finish(schedules, "right", dataTime=DAY, judge=fail_shards(0))
+    finish(schedules, "right", dataTime=DAY, outcome_of=fail_shards(0))
     assert listed(schedules, "child") == []
     finish(schedules, "left", dataTime=DAY)
     [child] = listed(schedules, "child")
@@ -205,8 +205,10 @@ def test_each_strategy_decides_whether_a_dependency_is_met(
     )
     schedules.save("2026-01-05 00:00", "child", cron="0 0 1 1 *")
     for number, end in enumerate(ends):
-        judge = fail_shards(0) if end == "F" else fail_shards()
-        finish(schedules, "parent", f"t{number}", judge=judge, dataTime=f"2026-01-05T0{number}:00:00Z")
+        outcome_of = fail_shards(0) if end == "F" else fail_shards()
+        finish(
+            schedules, "parent", f"t{number}", outcome_of=outcome_of, dataTime=f"2026-01-05T0{number}:00:00Z"
+        )
     schedules.runner.submit("c", "child", dataTime="2026-01-05T10:00:00Z")
     child = schedules.mill.jobs.find("child", "c")
     assert child is not None

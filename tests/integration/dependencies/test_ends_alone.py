@@ -10,16 +10,16 @@ from shardmill.aws.bus import Bus
 from shardmill.model.states import JobState
 from support.aws_rules.faults import Faults
 from support.scenarios.job_chain import A, define, listed, row
-from support.scenarios.job_runner import Judge, fail_shards, succeed
+from support.scenarios.job_runner import OutcomeOf, fail_shards, succeed
 from support.scenarios.schedule_clock import ScheduleClock
 
 DAY = "2026-01-05T00:00:00Z"
 
 
-def end(schedules: ScheduleClock, judge: Judge = succeed, **request: Any) -> dict[str, Any]:
+def end(schedules: ScheduleClock, outcome_of: OutcomeOf = succeed, **request: Any) -> dict[str, Any]:
     """Run a Job to its end, without delivering its event; return the event's detail."""
     schedules.runner.submit("t1", "parent", **request)
-    schedules.runner.run(judge, trigger="t1", name="parent")
+    schedules.runner.run(outcome_of, trigger="t1", name="parent")
     return ended_event(schedules)
 
 
@@ -83,7 +83,7 @@ def test_a_definition_that_depends_on_its_own_last_run_has_no_other_dependents(
     assert "dependents" not in ended_event(schedules)
 
 
-def test_the_end_is_published_as_one_with_dependents_if_they_cannot_be_read(
+def test_the_end_is_published_as_having_dependents_if_they_cannot_be_read(
     schedules: ScheduleClock, faults: Faults
 ) -> None:
     define(schedules, "parent")

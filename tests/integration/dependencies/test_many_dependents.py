@@ -1,4 +1,4 @@
-"""However many Jobs and definitions depend on a Job: each is notified, in calls of bounded length."""
+"""All Jobs and definitions that depend on a Job are notified, in calls of bounded length."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_one_dependent_that_fails_does_not_stop_the_others(
     assert not row(schedules, "a", "t1").heirs_pending
 
 
-def test_a_parent_is_not_deleted_before_all_that_wait_for_it_are_notified(
+def test_a_parent_is_not_deleted_before_all_waiting_jobs_are_notified(
     schedules: ScheduleClock, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downstream, "COMPLETION_CALLS", SLICE)

@@ -1,4 +1,4 @@
-"""Waiting Jobs that start before their parents succeed: on request, or because a parent is gone."""
+"""Waiting Jobs that start before their parents succeed: on request, or because a parent was removed."""
 
 from functools import partial
 from typing import Any
@@ -69,12 +69,12 @@ def test_the_tick_starts_a_job_whose_start_failed(waiting: ScheduleClock, faults
 
 @pytest.mark.parametrize("rival", ["parent", "kill", "expire"])
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_of_a_start_and_its_rival_one_wins(
+def test_only_one_of_a_start_and_a_concurrent_action_succeeds(
     waiting: ScheduleClock, faults: Faults, rival: str, moment: Any
 ) -> None:
-    """The rival acts before and after the write that ends the wait; the Job runs once, or ends once."""
+    """The other action happens before or after the write that ends the wait; the Job runs or ends once."""
     if rival == "parent":
-        finish(waiting, "parent", dataTime=DAY, judge=fail_shards(0))
+        finish(waiting, "parent", dataTime=DAY, outcome_of=fail_shards(0))
         waiting.runner.post("/v1/jobs/parent/t1:force", {"state": "SUCCESS"})
     job, now = row(waiting, "child", "c"), waiting.runner.worker.clock()
     rivals = {
@@ -109,7 +109,7 @@ def test_a_removed_dependency_is_no_longer_waited_for(waiting: ScheduleClock) ->
     assert waiting.runner.run(trigger="d", name="child")["state"] == "SUCCESS"
 
 
-def test_the_tick_releases_jobs_after_a_failed_look(waiting: ScheduleClock, faults: Faults) -> None:
+def test_the_tick_releases_jobs_after_a_failed_check(waiting: ScheduleClock, faults: Faults) -> None:
     fault = faults.fail("dynamodb", "Query", when=lambda call: "EDGE#" in str(call.params))
     define(waiting, "child")
     assert fault.hits == 1
@@ -126,7 +126,7 @@ def test_runs_of_a_schedule_that_is_switched_off_are_not_waited_for(
     define(schedules, "child", {"jobName": "parent", "window": {"unit": "day", "from": 0, "to": 0}})
     schedules.save("2026-01-04 00:00", "parent", cron="0 3,5 * * *")
     schedules.runner.submit("c", "child", dataTime=DAY)
-    finish(schedules, "parent", dataTime="2026-01-05T03:00:00Z", judge=fail_shards(0))
+    finish(schedules, "parent", dataTime="2026-01-05T03:00:00Z", outcome_of=fail_shards(0))
     if change == "off":
         body = {"cron": "0 3,5 * * *", "status": 0}
         assert schedules.runner.cloud.http("PUT", "/v1/schedules/parent/s", body).status == 200
@@ -146,7 +146,7 @@ def test_the_run_of_the_same_time_is_not_waited_for_if_its_schedule_is_off(waiti
     assert waiting.runner.run(trigger="c", name="child")["state"] == "SUCCESS"
 
 
-def test_why_names_parents_that_do_not_run_by_themselves(waiting: ScheduleClock) -> None:
+def test_why_names_parents_that_no_schedule_runs(waiting: ScheduleClock) -> None:
     assert "parent has no schedule that is on: submit its job" in why(waiting)
     assert "`shardmill start child c --without-dependencies`" in why(waiting)
     waiting.runner.post("/v1/definitions/parent:suspend", {"reason": "broken"})

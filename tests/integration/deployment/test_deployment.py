@@ -238,7 +238,7 @@ def test_a_bucket_that_is_already_deleted_does_not_stop_the_deletion(busy: JobRu
     assert list(mill.queues.of_groups(mill.settings.queue_prefix)) == []
 
 
-def test_the_role_of_the_function_may_do_all_of_it(busy: JobRunner) -> None:
+def test_the_role_of_the_function_allows_all_of_its_calls(busy: JobRunner) -> None:
     with running_as("setup"):  # the policies of template.yaml apply
         tear_down(deleting(busy.mill))
     assert objects(busy.mill) == 0
@@ -271,7 +271,7 @@ def test_a_new_stack_waits_until_the_permissions_of_its_role_are_in_effect(
     assert 30_000 <= refusals.time.waited < 60_000
 
 
-def test_a_permission_that_is_missing_for_good_is_reported_in_time(
+def test_a_permanently_missing_permission_is_reported_in_time(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusals = Refusals(monkeypatch, "AccessDeniedException", seconds=1_000)
@@ -280,9 +280,7 @@ def test_a_permission_that_is_missing_for_good_is_reported_in_time(
     assert 60_000 <= refusals.time.waited < 120_000
 
 
-def test_an_error_that_waiting_does_not_cure_is_reported_at_once(
-    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_permanent_error_is_reported_at_once(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = Refusals(monkeypatch, "ParameterLimitExceeded", seconds=1_000)
     with pytest.raises(ClientError, match="ParameterLimitExceeded"):
         set_up(runner.mill, refusals.time)

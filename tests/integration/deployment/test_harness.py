@@ -367,7 +367,7 @@ def test_an_execution_succeeds_if_any_single_call_fails_once(
 ) -> None:
     """The test functions are idempotent, so a retry always succeeds."""
     failed = 0
-    for run in everywhere_once(hows=[how], only=lambda call: name in (None, call.name)):
+    for run in everywhere_once(ways=[how], only=lambda call: name in (None, call.name)):
         with run, moto_cloud(project) as cloud:
             with run.armed():
                 _start(cloud, "step", "x")

@@ -71,7 +71,7 @@ def test_an_upstream_step_is_read_once_for_all_files_of_a_task(
     [lease] = runner.take(1)
     faults.meter.calls.clear()
     file_worker.ask(lease, prepare=True)
-    assert faults.meter.calls["dynamodb.Query"] == 1, "what the tasks of its one block left"
+    assert faults.meter.calls["dynamodb.Query"] == 1, "the outputs of the tasks in its one block"
     assert file_worker.fetch(lease) == {name: name.encode() for name in names}
 
 

@@ -24,7 +24,7 @@ from support.scenarios.job_runner import JobRunner
 
 
 class Started:
-    """The priorities of the tasks that Lambda workers started, in order, and what becomes of them."""
+    """The priorities of the tasks that Lambda workers started, in order, and the results of these tasks."""
 
     def __init__(self) -> None:
         self.priorities: list[int] = []
@@ -40,7 +40,7 @@ class Started:
 
 @pytest.fixture
 def started(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Without the caches of a moment: a step accepts its old messages, a queue counts as empty."""
+    """Disable short-lived caches: a step accepts its old messages, a queue counts as empty."""
     tasks = Started()
     monkeypatch.setattr(lambda_runner, "execute", tasks)
     for cache in (runner.mill.recent_steps, runner.mill.empty_queues):
@@ -64,7 +64,7 @@ def submit(runner: JobRunner, priority: int, tasks: int = 1, name: str = "small"
 
 
 def run_all(runner: JobRunner, started: Started, count: int, batch: int = 1) -> list[int]:
-    """Serve the queue with one runner, `batch` messages at a time, until so many more tasks were started.
+    """Serve the queue with one runner, `batch` messages at a time, until `count` more tasks were started.
 
     Returns their priorities; the tasks of an invocation start at the same time.
     """
@@ -128,7 +128,7 @@ def drain(runner: JobRunner) -> None:
     )
 
 
-def test_one_priority_costs_the_calls_that_it_did_before_there_was_an_order(
+def test_a_single_priority_costs_no_calls_for_the_order(
     runner: JobRunner, started: Started, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for cache in (runner.mill.recent_steps, runner.mill.recent_groups):
@@ -165,7 +165,7 @@ def test_a_higher_job_gets_the_slots_of_messages_that_were_sent_before_it(
         assert runner.job(f"p{priority}", "small")["state"] == "SUCCESS"
 
 
-def test_messages_that_were_sent_before_a_lower_job_go_before_it(runner: JobRunner, started: Started) -> None:
+def test_earlier_messages_are_served_before_those_of_a_lower_job(runner: JobRunner, started: Started) -> None:
     """Also if SQS delivers the later message first, because the job before it is larger."""
     define(runner)
     submit(runner, 1, 4)
@@ -179,7 +179,7 @@ def test_messages_that_were_sent_before_a_lower_job_go_before_it(runner: JobRunn
     assert run_all(runner, started, 4) == [1, 1, -3, -3]
 
 
-def test_a_job_whose_priority_is_changed_waits_with_the_new_one(runner: JobRunner, started: Started) -> None:
+def test_a_waiting_job_uses_its_changed_priority(runner: JobRunner, started: Started) -> None:
     define(runner)
     for priority in (4, 5, 6):
         submit(runner, priority, 2)
@@ -188,7 +188,9 @@ def test_a_job_whose_priority_is_changed_waits_with_the_new_one(runner: JobRunne
     assert run_all(runner, started, 6) == [4, 4, 5, 5, 6, 6]
 
 
-def test_lower_priorities_run_whatever_stops_the_higher_one(runner: JobRunner, started: Started) -> None:
+def test_lower_priorities_run_when_a_higher_job_is_suspended_or_killed(
+    runner: JobRunner, started: Started
+) -> None:
     define(runner)
     for priority in (20, 9, 8):
         submit(runner, priority, 2)
@@ -202,7 +204,7 @@ def test_lower_priorities_run_whatever_stops_the_higher_one(runner: JobRunner, s
     assert waiting(runner) == (0, 0)
 
 
-def test_a_retry_waits_its_time_and_goes_first_then(runner: JobRunner, started: Started) -> None:
+def test_a_retry_waits_for_its_time_and_is_then_served_first(runner: JobRunner, started: Started) -> None:
     define(runner, failedRetries=1, failedInterval=1)
     submit(runner, 5)
     submit(runner, 1, 200)
@@ -335,7 +337,7 @@ def test_messages_and_copies_that_are_delivered_twice_run_no_task_twice(
     assert (sorted(started.priorities, reverse=True), copies(runner)) == ([6] * 5 + [4] * 5 + [1] * 5, {})
 
 
-def test_a_lost_copy_changes_the_order_and_nothing_else(runner: JobRunner, started: Started) -> None:
+def test_a_lost_copy_changes_only_the_order(runner: JobRunner, started: Started) -> None:
     define(runner)
     for priority in (1, 4):
         submit(runner, priority, 2)
@@ -344,7 +346,7 @@ def test_a_lost_copy_changes_the_order_and_nothing_else(runner: JobRunner, start
     assert sorted(run_all(runner, started, 4)) == [1, 1, 4, 4]
 
 
-def test_queues_that_were_empty_a_moment_ago_are_not_looked_into(
+def test_recently_empty_queues_are_not_polled(
     runner: JobRunner, started: Started, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner.mill.empty_queues, "_keep_ms", 60_000)

@@ -81,7 +81,7 @@ def test_one_worker_checks_the_lanes_once_a_minute(runner: JobRunner, faults: Fa
     assert faults.meter.calls["sqs.GetQueueAttributes"] == len(priorities(runner))
 
 
-def test_a_sender_claims_a_lane_again_that_was_marked_as_unused(runner: JobRunner) -> None:
+def test_a_sender_reclaims_a_lane_that_was_marked_as_unused(runner: JobRunner) -> None:
     use(runner, 5)
     beat_each_minute(runner, first=0, minutes=1)
     assert group_of(runner).lane_table.lanes[5].unused_since
@@ -133,7 +133,7 @@ def test_a_message_in_a_removed_lane_is_sent_again_by_the_tick(runner: JobRunner
 
 
 @pytest.mark.parametrize("how", ["before", "after", "throttle", "crash"])
-def test_a_lane_is_added_whatever_happens_to_the_write(runner: JobRunner, faults: Faults, how: str) -> None:
+def test_a_lane_is_added_when_its_write_fails(runner: JobRunner, faults: Faults, how: str) -> None:
     def adds_lane(call: Call) -> bool:
         return "lanes" in call.params.get("ExpressionAttributeNames", {}).values()
 

@@ -1,4 +1,4 @@
-"""Priorities: a free slot gets a task of the highest priority that waits, and no task waits for ever."""
+"""Priorities: a free slot gets a waiting task of the highest priority, and no task waits indefinitely."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def submit(runner: JobRunner, priority: int, name: str = "small", **more: Any) -
     return trigger
 
 
-def take_bands(runner: JobRunner) -> None:
+def use_two_more_lanes(runner: JobRunner) -> None:
     """Use two more priorities, so that the next one gets a queue that workers do not poll yet."""
     for priority in (5, 6):
         queue_for(runner.mill, groups.read(runner.mill, "default"), priority)
@@ -147,7 +147,7 @@ def test_an_idle_worker_serves_a_new_lane_before_those_in_which_it_waits(
         mill = slot._mill if isinstance(slot, DirectTransport) else runner.mill
         pending = thread.submit(slot.lease, 1, 15)
         time.sleep(1)
-        take_bands(runner)
+        use_two_more_lanes(runner)
         submit(runner, 9)
         monkeypatch.setattr(mill.recent_groups, "_keep_ms", -1)  # as after five seconds
         submit(runner, 1)
@@ -200,7 +200,7 @@ def test_a_task_that_waits_for_its_retry_does_not_delay_lower_ones(runner: JobRu
 
 
 @pytest.mark.usefixtures("no_caches")
-def test_lower_priorities_run_whatever_stops_the_higher_one(runner: JobRunner) -> None:
+def test_lower_priorities_run_when_a_higher_job_is_stopped_or_moved(runner: JobRunner) -> None:
     """It is suspended, killed, deleted or moved to another group; nothing has to be released after that."""
     runner.cloud.http("PUT", "/v1/groups/elsewhere", {})
     define_jobs(runner)
@@ -273,10 +273,10 @@ def test_the_task_of_a_lost_worker_is_taken_again_from_its_lane(runner: JobRunne
     runner.cloud.run_until(lambda: again == {5, 6, 7, 8}, 30, meanwhile=take)
 
 
-def test_a_lane_that_is_added_during_a_look_is_served_first_in_the_next(runner: JobRunner) -> None:
-    """The queue in which the worker found a message meanwhile does not count as empty."""
+def test_a_lane_that_is_added_during_a_poll_is_served_first_in_the_next(runner: JobRunner) -> None:
+    """The queue in which the worker found a message in the meantime does not count as empty."""
     define_jobs(runner)
-    take_bands(runner)
+    use_two_more_lanes(runner)
     submit(runner, 1, params={"n": 2})
     queues, receive = runner.mill.queues, Queues.receive
 
@@ -303,7 +303,7 @@ def test_a_task_over_http_costs_no_call_for_each_higher_priority(runner: JobRunn
     assert faults.meter.calls["sqs.ReceiveMessage"] <= 3 + 7  # a second may have passed
 
 
-def test_a_worker_over_http_looks_into_queues_that_were_empty_if_the_others_are(runner: JobRunner) -> None:
+def test_a_worker_over_http_polls_recently_empty_queues_if_the_others_are_empty(runner: JobRunner) -> None:
     define_jobs(runner)
     for priority in (3, 5):
         submit(runner, priority)

@@ -1,4 +1,4 @@
-"""Steps that are opened by the call that frees them: Lambda calls, state transitions, and who opens what."""
+"""Steps opened by the call that makes them ready: Lambda calls, state transitions, and failures."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -130,7 +130,7 @@ def test_shard_indexes_start_at_start_shard_id(runner: JobRunner) -> None:
     assert (missing.status, missing.json["detail"]) == (404, "step 's' has no task 1; its tasks are 2 to 3")
 
 
-def test_a_step_starts_after_its_done_steps_whatever_their_outcome(runner: JobRunner) -> None:
+def test_a_step_starts_after_its_done_steps_with_any_outcome(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "load", "sharding": 2},
         {"stepName": "check", "dependentStep": "load"},

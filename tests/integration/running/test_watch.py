@@ -107,7 +107,7 @@ def test_the_time_between_looks_grows_with_the_quiet_to_an_hour(runner: JobRunne
     assert [round(each) for each in between[-3:]] == [60, 60, 60]
 
 
-def test_each_open_step_of_a_quiet_job_has_its_turn(runner: JobRunner) -> None:
+def test_each_open_step_of_a_quiet_job_is_checked_in_turn(runner: JobRunner) -> None:
     job = _open_job(runner, 12)
     minutes = _tick_until_quiet(runner)
     [execution] = [e for e in runner.cloud.executions("step") if e["name"] == f"{job.id}-r1-s11"]
@@ -117,7 +117,7 @@ def test_each_open_step_of_a_quiet_job_has_its_turn(runner: JobRunner) -> None:
     assert runner.states()["s11"] == "FAILED"
 
 
-def test_a_change_brings_the_next_look_near(runner: JobRunner) -> None:
+def test_a_change_makes_the_next_look_soon(runner: JobRunner) -> None:
     _open_job(runner)
     minutes = _tick_until_quiet(runner)
     runner.later((minutes - 5) * 60)

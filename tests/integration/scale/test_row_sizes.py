@@ -1,4 +1,4 @@
-"""Rows stay below the 400 KB of an item, whatever happens to a job, a step or a worker."""
+"""Rows stay below the 400 KB of an item after any number of changes to a job, a step or a worker."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_changes_of_more_steps_than_the_row_holds_are_rejected(
 
 
 @pytest.mark.parametrize("query", ["", "?dryRun=true"])
-def test_single_steps_cannot_use_more_and_more_groups(
+def test_changes_of_single_steps_cannot_add_groups_without_limit(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     """A group stays in the job's row when its step gets another one, because messages may be in its queue."""

@@ -34,12 +34,14 @@ def read_backfill(schedules: ScheduleClock, number: int = 1) -> dict[str, Any]:
     return shown
 
 
-def run_backfill(schedules: ScheduleClock, number: int = 1, judge: Any = fail_shards()) -> dict[str, Any]:
+def run_backfill(
+    schedules: ScheduleClock, number: int = 1, outcome_of: Any = fail_shards()
+) -> dict[str, Any]:
     limit = read_backfill(schedules, number)["parallel"]
 
     def work() -> None:
         assert read_backfill(schedules, number)["running"] <= limit
-        schedules.runner.work(judge)
+        schedules.runner.work(outcome_of)
         schedules.runner.cloud.deliver_job_ends()
 
     schedules.runner.cloud.run_until(
@@ -82,7 +84,7 @@ def test_a_forced_backfill_repeats_succeeded_times_with_a_new_trigger(schedules:
 
 def test_a_second_backfill_repeats_failed_times(schedules: ScheduleClock) -> None:
     start_backfill(schedules, to="2026-01-03T00:00:00Z")
-    shown = run_backfill(schedules, judge=fail_shards(0))
+    shown = run_backfill(schedules, outcome_of=fail_shards(0))
     assert counts(shown) == (2, 0, 0, 0, 2, 0)
     assert shown["notes"] == "last failure: 20260102T030000Z-s (FAILED)"
     start_backfill(schedules, to="2026-01-03T00:00:00Z")

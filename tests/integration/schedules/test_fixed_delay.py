@@ -70,7 +70,7 @@ def test_the_next_job_starts_after_the_end_of_the_previous_one(schedules: Schedu
     assert schedules.job("2026-01-01 00:05:41").create_time == ms("2026-01-01 00:05:41")
 
 
-def test_upcoming_times_and_meaning(schedules: ScheduleClock) -> None:
+def test_only_the_known_next_time_is_listed_with_the_meaning(schedules: ScheduleClock) -> None:
     schedules.save(FIRST, delaySeconds=30, startDate="2026-01-01T06:00:00Z")
     http = schedules.runner.cloud.http
     answer = http("GET", f"/v1/schedules/orders/s/next?from={FIRST.replace(' ', 'T')}Z").json
@@ -101,7 +101,7 @@ def test_the_tick_continues_if_the_job_was_removed(schedules: ScheduleClock, mon
     assert schedules.next() == "2026-01-01 01:01:30"
 
 
-def test_a_job_that_runs_for_hours_is_waited_for(schedules: ScheduleClock) -> None:
+def test_the_next_job_waits_for_a_job_that_runs_for_hours(schedules: ScheduleClock) -> None:
     schedules.save(FIRST, delaySeconds=30)
     for hour in range(5):
         schedules.tick(f"2026-01-01 0{hour}:02")
@@ -140,7 +140,7 @@ def test_the_next_job_starts_after_the_previous_one_was_deleted(
         ({}, 4),
     ],
 )
-def test_the_number_of_times_and_the_end_limit_it(
+def test_the_times_are_limited_by_their_number_and_by_the_end(
     schedules: ScheduleClock, limits: dict[str, Any], jobs: int
 ) -> None:
     schedules.save(FIRST, delaySeconds=60, **limits)
@@ -153,7 +153,7 @@ def test_the_number_of_times_and_the_end_limit_it(
     assert len(schedules.jobs()) == jobs
 
 
-def test_changes_while_a_job_runs(schedules: ScheduleClock) -> None:
+def test_changes_while_a_job_runs_apply_to_the_next_job(schedules: ScheduleClock) -> None:
     schedules.save(FIRST, delaySeconds=30)
     schedules.tick(FIRST)
     schedules.save("2026-01-01 00:01", delaySeconds=60)
@@ -199,13 +199,13 @@ def test_a_window_over_a_parent_with_a_fixed_delay_waits_for_its_runs(schedules:
 
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("how", HOWS)
-def test_the_end_of_a_job_is_followed_by_one_job_whatever_fails(how: How) -> None:
-    assert sum(1 for run in everywhere_once(hows=(how,)) if _one_follows(run)) > 4
+@pytest.mark.parametrize("how", WAYS)
+def test_the_end_of_a_job_is_followed_by_one_job_when_any_call_fails(how: How) -> None:
+    assert sum(1 for run in everywhere_once(ways=(how,)) if _one_follows(run)) > 4
 
 
 def _one_follows(run: Rerun) -> bool:

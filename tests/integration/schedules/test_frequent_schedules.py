@@ -67,7 +67,7 @@ def test_times_that_ticks_met_are_fired_by_a_late_invocation(
 
 
 @pytest.mark.usefixtures("no_starts")
-def test_a_failure_to_fire_is_made_up_for_after_many_minutes(
+def test_a_failed_firing_is_repeated_after_many_minutes(
     schedules: ScheduleClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedules.save("2026-01-01 00:00", cron="1 * * * *", catchUp="none")
@@ -128,9 +128,7 @@ def test_overlapping_ticks_and_repeated_messages_fire_each_time_once(schedules: 
 
 
 @pytest.mark.usefixtures("no_starts")
-def test_a_lost_continuation_is_made_up_for_by_the_next_tick(
-    schedules: ScheduleClock, faults: Faults
-) -> None:
+def test_the_next_tick_replaces_a_lost_continuation(schedules: ScheduleClock, faults: Faults) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=2, catchUp="none")
     faults.fail("sqs", "SendMessageBatch", how="before", times=9)
     assert schedules.tick(MINUTES[0])["failed"] == 1

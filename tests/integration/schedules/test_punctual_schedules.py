@@ -1,4 +1,4 @@
-"""Firings at their time: what is due before the next tick is handed over, and the row decides."""
+"""Firings at their time: times before the next tick are handed over to a queue; the row decides."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_lost_message_makes_a_firing_late(schedules: ScheduleClock) -> None:
     assert started(schedules) == [("00:02:00", 20_000)]
 
 
-def test_a_lost_message_of_a_frequent_schedule_is_made_up_for(schedules: ScheduleClock) -> None:
+def test_a_lost_message_of_a_frequent_schedule_is_replaced(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=5, catchUp="none")
     schedules.run("2026-01-01 00:00:02", "2026-01-01 00:00:30")
     schedules.lose_messages()

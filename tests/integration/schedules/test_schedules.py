@@ -106,7 +106,7 @@ def test_missed_times_follow_the_catch_up_setting(
     assert schedules.tick("2026-01-02 03:01")["fired"] == 0
 
 
-def test_zero_is_no_date(schedules: ScheduleClock) -> None:
+def test_zero_means_no_date(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 6 * * *", startDate=0, endDate=0)
     assert schedules.next() == "2026-01-01 06:00"
     saved = schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").json
@@ -392,7 +392,7 @@ def test_expressions_of_other_schedulers_fire_and_are_explained(
         ({"times": ["2026-01-01T01:30:00Z", "2026-01-01T00:05:00Z"]}, ["00:05", "01:30"]),
     ],
 )
-def test_starts_ends_numbers_and_lists_of_times(
+def test_starts_ends_numbers_and_lists_determine_the_times(
     schedules: ScheduleClock, document: dict[str, Any], times: list[str]
 ) -> None:
     schedules.save("2026-01-01 00:00", catchUp="all", **document)

@@ -1,4 +1,4 @@
-"""Data tokens: they reach the tasks of their Job, and nothing else that the system writes or answers."""
+"""Data tokens reach the tasks of their Job, and appear in nothing else that is written or answered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOW = 'printf %s "$SHARDMILL_DATA_TOKEN" | sha256sum | cut -c1-8'
 
 
 def digest(token: str) -> str:
-    """What SHOW prints: the token itself must not get into a log."""
+    """What SHOW prints: the token itself must not be logged."""
     return hashlib.sha256(token.encode()).hexdigest()[:8]
 
 
@@ -90,7 +90,7 @@ def test_a_job_without_a_token_has_no_variable(runner: JobRunner) -> None:
     assert "SHARDMILL_DATA_TOKEN" not in lease.environ
 
 
-def test_a_parameter_cannot_take_the_place_of_the_token(runner: JobRunner) -> None:
+def test_a_parameter_cannot_replace_the_token(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "content": SHOW}, params={"SHARDMILL_DATA_TOKEN": "mine"}, **AUTH)
     runner.submit(dataToken=TOKEN)
     [lease] = runner.take(1)

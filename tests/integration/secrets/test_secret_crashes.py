@@ -19,7 +19,7 @@ from support.scenarios.secret_search import rows_with
 SECRET = "pr1vate-cr4sh"
 STEP = {"stepName": "a", "command": {"name": "x", "environ": {"private": {"KEY": SECRET}}}}
 DOCUMENT = {"steps": [STEP], "info": {"auth": True}}
-Door = Callable[[JobRunner, int], object]
+Entry = Callable[[JobRunner, int], object]
 
 
 def define(runner: JobRunner, number: int) -> object:
@@ -43,12 +43,12 @@ def send_event(runner: JobRunner, number: int) -> object:
 
 
 @pytest.mark.parametrize("how", ["before", "after", "crash"])
-@pytest.mark.parametrize("door", [define, submit, submit_batch, send_event], ids=lambda door: door.__name__)
+@pytest.mark.parametrize("entry", [define, submit, submit_batch, send_event], ids=lambda call: call.__name__)
 def test_no_failure_of_a_call_shows_a_secret(
     runner: JobRunner,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-    door: Door,
+    entry: Entry,
     how: How,
 ) -> None:
     runner.define(STEP, name="orders", info={"auth": True})
@@ -57,7 +57,7 @@ def test_no_failure_of_a_call_shows_a_secret(
         with Faults() as faults:
             fault = faults.fail(how=how, nth=nth)
             try:
-                seen.append(str(door(runner, nth)))
+                seen.append(str(entry(runner, nth)))
             except (ProcessKilled, FunctionError):
                 seen.append(traceback.format_exc())
         if not fault.hits:

@@ -1,4 +1,4 @@
-"""Secrets that enter by every door are found nowhere but where they are used."""
+"""Secrets from every input are found only where they are used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.scenarios.secret_search import recorded_answers, recorded_calls, ro
 from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
 PRIVATE, SIGNING, PARAMETER, MANAGED = "pr1vate-5f21", "s1gning-9a02", "par4meter-77c1", "man4ged-30be"
-TOKENS = [f"t0ken-{door}-c4d1" for door in ("request", "batch", "event", "dead-letter")]
+TOKENS = [f"t0ken-{entry}-c4d1" for entry in ("request", "batch", "event", "dead-letter")]
 PLANTED = [PRIVATE, SIGNING, PARAMETER, MANAGED, *TOKENS]
 SHOW = 'printf %s "$A $B $C $SHARDMILL_DATA_TOKEN" | sha256sum | cut -c1-8; exit 3'
 AUTH = {"info": {"auth": True}}
@@ -166,11 +166,11 @@ def test_an_event_that_fails_is_queued_again_once(runner: JobRunner, token: Any)
     assert [name for name, _ in runner.cloud.functions.invoked].count("submit") in (3, 4)
 
 
-def test_an_event_with_a_data_token_submits_one_job_whatever_call_fails() -> None:
+def test_an_event_with_a_data_token_submits_one_job_when_any_call_fails() -> None:
     def of_submit(call: Call) -> bool:
         return call.service in ("dynamodb", "ssm", "lambda", "stepfunctions")
 
-    runs = everywhere_once(hows=("before", "after"), only=of_submit)
+    runs = everywhere_once(ways=("before", "after"), only=of_submit)
     assert sum(_submits_one_job(run) for run in runs) >= 10
 
 
@@ -189,7 +189,7 @@ def _submits_one_job(run: Rerun) -> bool:
     return True
 
 
-def test_a_redriven_event_has_its_data_token_again(runner: JobRunner) -> None:
+def test_a_redriven_event_gets_its_data_token_back(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "content": ":"}, **AUTH)
     event = an_event("orders", TOKENS[3])
     put_into_dead_letters(runner.cloud, event)
@@ -262,7 +262,7 @@ def test_values_that_an_earlier_release_stored_plainly_are_still_used(runner: Jo
     assert is_sealed(saved.document["steps"][0]["command"]["environ"]["private"]["KEY"])
 
 
-def test_a_sealed_value_opens_only_where_it_belongs(
+def test_a_sealed_value_can_be_decrypted_only_in_its_own_place(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after the stack got a KMS key, or a new version of the key in the parameter."""

@@ -1,4 +1,4 @@
-"""POST /v1/jobs:batch: each request is answered by itself."""
+"""POST /v1/jobs:batch: each request has its own answer."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_each_request_is_answered_as_if_it_were_submitted_alone(runner: JobRunne
             assert (alone.status, alone.json) == (item["status"], item["problem"]), sent
             assert item["job"] is None
         else:
-            known = ("id", "jid", "jobName", "trigger")  # its state changes meanwhile
+            known = ("id", "jid", "jobName", "trigger")  # its state changes concurrently
             assert [alone.json[name] for name in known] == [item["job"][name] for name in known], sent
     for trigger in ("t1", "t3"):
         assert runner.run(trigger=trigger)["state"] == "SUCCESS"

@@ -102,7 +102,7 @@ def test_a_request_changes_retries_timeout_groups_and_whether_a_step_can_fail(ru
     runner.cloud.run_until(lambda: runner.states()["a"] == "TOLERATED")
 
 
-def test_an_unknown_group_of_an_override_is_rejected_at_its_place(runner: JobRunner) -> None:
+def test_an_unknown_group_of_an_override_is_rejected_with_its_pointer(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b"})
     steps = [{"stepName": "a"}, {"stepName": "b", "workerGroup": "nowhere"}]
     answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "steps": steps})

@@ -81,7 +81,7 @@ def test_a_rerun_is_refused_while_another_job_is_alive_and_makes_its_job_alive(r
     assert request(runner, "t3").status == 202
 
 
-def test_of_concurrent_requests_one_creates_a_job(runner: JobRunner, faults: Faults) -> None:
+def test_only_one_of_several_concurrent_requests_creates_a_job(runner: JobRunner, faults: Faults) -> None:
     unique(runner)
 
     def submit_once(number: int) -> bool:
@@ -96,7 +96,7 @@ def test_of_concurrent_requests_one_creates_a_job(runner: JobRunner, faults: Fau
     assert len(runner.cloud.http("GET", "/v1/jobs").json["items"]) == 1
 
 
-def test_of_a_concurrent_request_and_rerun_one_wins(runner: JobRunner, faults: Faults) -> None:
+def test_only_one_of_a_concurrent_request_and_rerun_succeeds(runner: JobRunner, faults: Faults) -> None:
     unique(runner)
     request(runner, "t1")
     runner.run(fail_shards(0))

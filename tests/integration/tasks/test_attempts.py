@@ -74,7 +74,7 @@ def test_a_worker_says_why_it_returns_tasks(runner: JobRunner, form: str, tmp_pa
 
 @pytest.mark.parametrize("how", ["before", "after", "crash", "throttle"])
 @pytest.mark.parametrize("call", [("sqs", "ChangeMessageVisibilityBatch"), ("dynamodb", "BatchWriteItem")])
-def test_a_hand_back_that_fails_halfway_is_completed_by_its_repetition(
+def test_a_partial_hand_back_is_completed_by_its_repetition(
     runner: JobRunner, faults: Faults, call: tuple[str, str], how: How
 ) -> None:
     start_tasks(runner, 1)
@@ -134,7 +134,7 @@ def test_a_task_that_waits_for_its_retry_keeps_the_times_of_its_last_attempt(
     assert runner.task("a", 0)["checkoutTime"] == attempt["startTime"]
 
 
-def test_a_forced_task_has_the_time_of_that(runner: JobRunner) -> None:
+def test_a_forced_task_has_the_time_of_the_force(runner: JobRunner) -> None:
     start_tasks(runner, 1, failedRetries=1, failedInterval=600)
     runner.worker.report(runner.take(1), "failed")
     waiting = runner.task("a", 0)

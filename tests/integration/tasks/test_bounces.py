@@ -34,7 +34,7 @@ def test_a_bounced_task_is_visible_to_a_capable_worker_at_once(runner: JobRunner
 
 
 def test_a_worker_leases_the_tasks_behind_those_that_it_skips(runner: JobRunner) -> None:
-    """Otherwise it would receive the first messages of the queue again and again."""
+    """Otherwise it would receive the first messages of the queue repeatedly."""
     runner.define({"stepName": "a", "sharding": 4}, failedRetries=2, failedInterval=0)
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
@@ -70,7 +70,7 @@ def test_a_direct_worker_leases_the_tasks_behind_those_that_it_skips(runner: Job
 def test_every_lane_is_checked_each_round_while_a_worker_over_http_waits(
     runner: JobRunner, priority: int
 ) -> None:
-    """A retry waits for the second round, whatever its lane, and although the worker skips another task."""
+    """A retry in any lane waits for the second round, although the worker skips another task."""
     runner.define({"stepName": "a", "sharding": 2}, failedRetries=2, failedInterval=0, priority=priority)
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
@@ -96,7 +96,7 @@ def test_every_lane_is_checked_each_round_while_a_worker_over_http_waits(
 
 
 def test_a_worker_over_http_gets_the_task_that_several_direct_workers_skip(runner: JobRunner) -> None:
-    """Direct workers wait in every queue at once; a worker over HTTP looks into this one now and then."""
+    """Direct workers wait in every queue at once; a worker over HTTP polls this one occasionally."""
     runner.define({"stepName": "a"}, failedRetries=2, failedInterval=0, priority=-1)
     runner.submit()
     [failed] = runner.take(1)

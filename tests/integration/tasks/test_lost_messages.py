@@ -73,7 +73,7 @@ def test_messages_that_wait_in_a_busy_queue_keep_their_place(runner: JobRunner) 
     assert (runner.row(0).gen, message_count(runner)) == (1, 0)
 
 
-def test_checks_of_a_quiet_step_become_rare(runner: JobRunner) -> None:
+def test_checks_of_a_quiet_step_become_less_frequent(runner: JobRunner) -> None:
     """A task runs for half a day: its block is read at growing intervals, not at each tick."""
     start_tasks(runner, 1)
     [held] = runner.take(1)

@@ -33,7 +33,7 @@ def test_a_retry_that_waits_is_not_in_flight(runner: JobRunner, interval: int) -
     assert in_flight_and_delayed(runner) == (0, 3)
 
 
-def test_a_wait_longer_than_a_delay_is_postponed_again(cloud: Cloud) -> None:
+def test_a_wait_longer_than_the_maximum_delay_is_extended(cloud: Cloud) -> None:
     """A day is 96 delays of 15 minutes; the retry starts at its time, and there is one message all along."""
     clock = ManualClock()
     clock.ms = int(time.time() * 1000)  # the functions use the real clock

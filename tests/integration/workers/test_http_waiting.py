@@ -120,7 +120,7 @@ def test_an_address_cannot_be_changed_and_expires(runner: JobRunner) -> None:
     assert sqs(f"{url}&{urlencode({'MessageGroupId': 'x'})}").status_code == 403
 
 
-def test_the_clock_of_the_worker_does_not_matter(runner: JobRunner) -> None:
+def test_a_wrong_clock_of_the_worker_has_no_effect(runner: JobRunner) -> None:
     """Only the clocks of the signer and of SQS are compared; the worker sends the address as it is."""
     url = register(runner)["lanes"]["items"][0]["urls"]["1"]
     signed = url.partition("X-Amz-Date=")[2][:16]
@@ -280,7 +280,7 @@ def test_a_worker_that_is_killed_before_it_leases_delays_its_messages_by_a_lease
 
 
 def refuses(runner: JobRunner, me: Item, *messages: Item, **more: Any) -> None:
-    """Check that messages lead to no lease, and that rows and queues stay as they are."""
+    """Check that messages lead to no lease, and that rows and queues do not change."""
     row, before, count = runner.row(0), states(runner), visible(runner)
     assert leased(runner, me, list(messages), **more) == []
     assert states(runner) == before
@@ -324,7 +324,7 @@ def test_a_message_received_from_another_groups_queue_changes_nothing(
 @pytest.mark.parametrize(
     "body", ["", "x", "[]", json.dumps(["j", 1, 0, 0, 0]), json.dumps(["j", 1, 0, 0, "0"]), "[" * 900]
 )
-def test_a_message_that_is_none_changes_nothing(runner: JobRunner, body: str) -> None:
+def test_an_unreadable_message_changes_nothing(runner: JobRunner, body: str) -> None:
     start_tasks(runner, 1)
     me = register(runner, groups=["default"])
     hold = runner.worker.receive()  # nothing is left that Shardmill could receive itself
@@ -344,7 +344,7 @@ def test_a_message_that_a_worker_changed_changes_nothing(runner: JobRunner, chan
     refuses(runner, me, {"queue": me["lanes"]["items"][1]["queue"], "receipt": "r", "body": body})
 
 
-def test_an_invented_message_of_a_task_whose_turn_has_not_come_changes_nothing(
+def test_an_invented_message_of_a_task_outside_the_window_changes_nothing(
     runner: JobRunner, sqs: PresignedSqs
 ) -> None:
     """Otherwise a worker could run more tasks of a step at once than `maxTaskCount`."""
@@ -486,7 +486,7 @@ def test_a_worker_that_failed_a_task_leaves_its_retry_to_others_in_the_same_requ
     assert states(runner) == {"READY": 1}
 
 
-def test_results_are_recorded_though_the_lease_is_refused(runner: JobRunner, sqs: PresignedSqs) -> None:
+def test_results_are_recorded_even_if_the_lease_is_refused(runner: JobRunner, sqs: PresignedSqs) -> None:
     start_tasks(runner, 2)
     me = register(runner)
     first = bring(runner, me, receive(sqs, me["lanes"], most=1)).json["items"]

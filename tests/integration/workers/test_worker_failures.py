@@ -1,4 +1,4 @@
-"""Which failures suspend a worker: those of tasks that other workers complete."""
+"""Failures that suspend a worker: those of tasks that other workers complete."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def row(worker: ManualWorker) -> WorkerRow:
     return found
 
 
-def crew(runner: JobRunner, count: int) -> Sequence[ManualWorker]:
+def live_workers(runner: JobRunner, count: int) -> Sequence[ManualWorker]:
     return [runner.worker, *(ManualWorker(runner.mill, f"w{number}") for number in range(1, count))]
 
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_a_job_whose_tasks_all_fail_suspends_no_worker(runner: JobRunner, one_by_one: bool) -> None:
-    workers = crew(runner, 3)
+    workers = live_workers(runner, 3)
     start(runner, 60)
     for worker in workers * 2:
         held = take(runner, worker, 10)
@@ -61,7 +61,7 @@ def start_steps(runner: JobRunner, count: int, name: str = "orders") -> None:
 
 
 def test_a_job_with_many_steps_that_all_fail_suspends_no_worker(runner: JobRunner) -> None:
-    workers = crew(runner, 3)
+    workers = live_workers(runner, 3)
     start(runner, 3, name="good")
     for worker in workers:
         worker.report(take(runner, worker, 1))
@@ -72,7 +72,7 @@ def test_a_job_with_many_steps_that_all_fail_suspends_no_worker(runner: JobRunne
 
 
 def test_a_worker_that_fails_in_many_steps_while_others_succeed_is_suspended(runner: JobRunner) -> None:
-    broken, good = crew(runner, 2)
+    broken, good = live_workers(runner, 2)
     start_steps(runner, 12)
     held = take(runner, broken, 10)
     broken.report(held[:9], "failed")
@@ -85,7 +85,7 @@ def test_a_worker_that_fails_in_many_steps_while_others_succeed_is_suspended(run
 
 
 def test_a_worker_that_fails_where_others_succeed_is_suspended_after_five_failures(runner: JobRunner) -> None:
-    broken, *good = crew(runner, 3)
+    broken, *good = live_workers(runner, 3)
     start(runner, 30)
     for worker in good:
         worker.report(take(runner, worker, 10))
@@ -100,7 +100,7 @@ def test_a_worker_that_fails_where_others_succeed_is_suspended_after_five_failur
 
 def test_a_broken_worker_is_suspended_once_others_have_completed_tasks(runner: JobRunner) -> None:
     """It fails fast, before the others complete anything: every fifth failure compares again."""
-    broken, good = crew(runner, 2)
+    broken, good = live_workers(runner, 2)
     start(runner, 30)
     slow = take(runner, good, 5)
     held = take(runner, broken, 10)
@@ -116,7 +116,7 @@ def test_a_broken_worker_is_suspended_once_others_have_completed_tasks(runner: J
 
 def test_tasks_that_fail_on_other_workers_too_count_once(runner: JobRunner) -> None:
     """The first ten tasks succeed, the others fail on every worker."""
-    first, second = crew(runner, 2)
+    first, second = live_workers(runner, 2)
     start(runner, 20, failedRetries=1, failedInterval=0)
     first.report(take(runner, first, 10))
     bad = take(runner, second, 10)
@@ -163,7 +163,7 @@ def test_the_comparison_with_other_workers_is_read_only_at_every_fifth_failure(
 
 def test_series_within_one_batch_are_counted_like_single_reports(runner: JobRunner) -> None:
     """A worker straight to AWS may write several reports at once, with a success among them."""
-    broken, good = crew(runner, 2)
+    broken, good = live_workers(runner, 2)
     start(runner, 30)
     good.report(take(runner, good, 5))
     held = take(runner, broken, 8)
@@ -183,7 +183,7 @@ def test_a_broken_worker_that_is_much_faster_than_the_others_is_suspended(
     runner: JobRunner, retries: int
 ) -> None:
     """One step of several blocks: the broken worker fails ten tasks for each that the other completes."""
-    broken, good = crew(runner, 2)
+    broken, good = live_workers(runner, 2)
     start(runner, 200, failedRetries=retries, failedInterval=0)
     failed = 0
     while row(broken).takes_tasks and failed < 60:

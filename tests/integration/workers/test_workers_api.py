@@ -41,7 +41,7 @@ def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None
     assert restarted["createTime"] == me["createTime"]
 
 
-def test_a_task_took_as_long_as_its_worker_says_not_until_the_report(runner: JobRunner) -> None:
+def test_the_duration_of_a_task_is_what_its_worker_measured(runner: JobRunner) -> None:
     start_tasks(runner, 1)
     me = register(runner)
     tasks = lease(runner, me)
@@ -65,7 +65,7 @@ def test_a_disconnected_worker_is_idle_without_current_work(runner: JobRunner) -
     assert (busy.status, busy.activity, busy.current_work) == (3, "busy", [held[0].task_id])
     assert (gone.status, gone.activity, gone.current_work, gone.remain_tasks) == (2, "idle", [], 0)
     assert (busy.idle_time, gone.idle_time) == (0, 61)
-    runner.worker.beat(held)  # it was only cut off
+    runner.worker.beat(held)  # it was only disconnected
     assert view(0).activity == "busy"
 
 

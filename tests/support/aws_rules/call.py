@@ -31,7 +31,7 @@ def running_as(function: str | None) -> Iterator[None]:
 
 @contextmanager
 def threads_keep_roles() -> Iterator[None]:
-    """Calls in threads that a function or a worker starts are made with its role, too."""
+    """Calls in threads that a function or a worker starts are also made with its role."""
     start = Thread.start
 
     def start_with_role(thread: Thread) -> None:

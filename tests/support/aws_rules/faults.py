@@ -163,7 +163,7 @@ class Faults:
                 taken, finish = part_of(call)
                 return finish(self._make(taken))
         answer = self._make(call)
-        _throw_away(answer)
+        _close_body(answer)
         match how:
             case "crash" if not is_of_aws(call.client):
                 raise ProcessKilled(call.name)
@@ -185,7 +185,7 @@ class Faults:
         return lambda call: around[-1](call, inner)
 
 
-def _throw_away(answer: dict[str, Any]) -> None:
+def _close_body(answer: dict[str, Any]) -> None:
     """Close a response body that is not read, to return its connection."""
     for value in answer.values():
         if isinstance(value, StreamingBody):
@@ -234,9 +234,9 @@ class Rerun:
 
 
 def everywhere_once(
-    hows: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
+    ways: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
 ) -> Iterator[Rerun]:
-    """Run a scenario again and again, and fail each of its calls in turn.
+    """Run a scenario once for each of its calls, and fail that call.
 
     for run in everywhere_once():
         with run, moto_cloud() as cloud:
@@ -253,5 +253,5 @@ def everywhere_once(
     for call in first.faults.calls:
         numbers[call.name] += 1
         if only(call):
-            for how in hows:
+            for how in ways:
                 yield Rerun(Fault(how, call.service, call.operation, numbers[call.name]))

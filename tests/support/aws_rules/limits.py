@@ -1,6 +1,6 @@
-"""Limits that AWS holds and the emulators do not, or not all of them.
+"""Limits that AWS enforces and the emulators do not, or not all of them.
 
-SQS takes 1 MiB by now; the 256 KB that Shardmill keeps to are held here."""
+SQS takes 1 MiB by now; the 256 KB that Shardmill assumes are enforced here."""
 
 from __future__ import annotations
 

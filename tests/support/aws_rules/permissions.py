@@ -69,7 +69,7 @@ class Permissions:
                 raise
 
         def sign_url(files: Files, operation: str, place: Place, **more: Any) -> str:
-            """Whoever uses a presigned URL has the permissions of the function that signed it."""
+            """The user of a presigned URL has the permissions of the function that signed it."""
             signed = sign(files, operation, place, **more)  # first, because it rejects invalid names
             function = running_function.get()
             if function:

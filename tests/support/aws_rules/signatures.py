@@ -1,6 +1,6 @@
 """Check the signatures of requests as AWS does (Signature Version 4), which no emulator does.
 
-Written from AWS's description, not with botocore: what botocore signs wrongly, it would accept, too.
+Written from AWS's description: botocore would accept its own mistakes.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Judge:
 
 @contextmanager
 def started(folder: Path) -> Iterator[int]:
-    """The port of a DynamoDB Local that runs from `folder`, where the package was unpacked, meanwhile."""
+    """Run DynamoDB Local from `folder`, where the package was unpacked; yield its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -63,7 +63,7 @@ class Recorder:
 
     @contextmanager
     def outdated(self) -> Iterator[None]:
-        """Requests of this thread are answered with earlier versions of items, on purpose."""
+        """Requests of this thread are deliberately answered with earlier versions of items."""
         _thread.outdated = True
         try:
             yield

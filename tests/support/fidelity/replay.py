@@ -84,7 +84,7 @@ class Replay:
             yield returned, stored_item(self.judge.ask("GetItem", wanted)[1])
 
     def _large_transaction(self, status: int, items: list[Any]) -> Iterator[tuple[Any, Any]]:
-        """DynamoDB takes 100 items since 2022: the parts of a successful transaction succeed, too.
+        """DynamoDB takes 100 items since 2022: the parts of a successful transaction also succeed.
 
         One that was cancelled is not judged; it changes nothing."""
         if status != 200:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNHAPPY_ENDS = ("FAILED", "TIMED_OUT", "ABORTED")
+_FAILED_STATUSES = ("FAILED", "TIMED_OUT", "ABORTED")
 _CAPTURE = "test-captured-events"
 
 
@@ -101,7 +101,7 @@ class Cloud:
         delivered = []
         for execution in self.executions():
             arn = execution["executionArn"]
-            if execution["status"] in _UNHAPPY_ENDS and arn not in self.settled:
+            if execution["status"] in _FAILED_STATUSES and arn not in self.settled:
                 self.invoke("execution_failed", self._status_change(arn))
                 self.settled.add(arn)
                 delivered.append(arn)

@@ -27,7 +27,7 @@ from moto.dynamodb.models.table import Table
 
 Method = Callable[..., Any]
 _thread = local()
-_SIGNED_BY_NOBODY = "SignedHeaders=host, Signature=0"
+_EMPTY_SIGNATURE = "SignedHeaders=host, Signature=0"
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def requests_without_signatures() -> Iterator[None]:
         request.context["timestamp"] = get_current_datetime().strftime(SIGV4_TIMESTAMP)
         self._modify_request_before_signing(request)
         credential = f"AWS4-HMAC-SHA256 Credential={self.scope(request)}"
-        request.headers["Authorization"] = f"{credential}, {_SIGNED_BY_NOBODY}"
+        request.headers["Authorization"] = f"{credential}, {_EMPTY_SIGNATURE}"
 
     with patch.object(SigV4Auth, "add_auth", add_auth):
         yield

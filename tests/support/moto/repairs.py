@@ -94,7 +94,7 @@ def one_request_at_a_time() -> Iterator[None]:
 
 @contextmanager
 def one_queue_move_at_a_time() -> Iterator[None]:
-    """The same for queues, where a waiting receive must not block the others."""
+    """Serialize the moves of messages; a waiting receive must not block the others."""
     lock = RLock()
     receive: Method = SQSBackend.receive_message
 
@@ -225,17 +225,17 @@ def executions_that_keep_their_clients() -> Iterator[None]:
 def executions_that_retry_at_once() -> Iterator[None]:
     """A retrier sleeps for at least a second; here, for a fiftieth of its interval."""
 
-    class HurriedTime:
+    class ShortenedTime:
         @staticmethod
         def sleep(seconds: float) -> None:
             time.sleep(seconds / 50)
 
-    with patch.object(retrier_decl, "time", HurriedTime):
+    with patch.object(retrier_decl, "time", ShortenedTime):
         yield
 
 
 def join_execution_threads(timeout: float) -> list[Thread]:
-    """Wait for the threads of executions, so that none outlives the mock; return those left."""
+    """Wait for the threads of executions, so that none outlives the mock; return those still running."""
     threads = cast(list[Thread], parser_utils.TMP_THREADS)
     deadline = time.monotonic() + timeout
     for thread in list(threads):

@@ -122,7 +122,7 @@ class SteppedStateMachines:
                 self._await(execution, state)
             else:
                 answer = self._invoke(state, execution.data, {})
-                self._go_on(execution, name, state, answer)
+                self._continue_with(execution, name, state, answer)
         except (Exception, ProcessKilled) as error:
             if isinstance(error, AssertionError):
                 raise
@@ -141,7 +141,7 @@ class SteppedStateMachines:
             if execution.status == _LIVE:
                 execution.item, execution.tries = execution.item + 1, 0
         if execution.item >= len(items):
-            self._go_on(execution, name, state, None)
+            self._continue_with(execution, name, state, None)
 
     def _invoke(self, state: dict[str, Any], data: Any, context: Mapping[str, Any]) -> Any:
         payload = _fill(state["Parameters"], data, context)["Payload"]
@@ -165,9 +165,9 @@ class SteppedStateMachines:
         execution.token, execution.answer = "", None
         if error:
             raise _Answered(error, cause)
-        self._go_on(execution, name, state, {})
+        self._continue_with(execution, name, state, {})
 
-    def _go_on(self, execution: Execution, name: str, state: dict[str, Any], answer: Any) -> None:
+    def _continue_with(self, execution: Execution, name: str, state: dict[str, Any], answer: Any) -> None:
         if execution.status != _LIVE:
             return
         assert execution.state == name

@@ -1,4 +1,4 @@
-"""AWS on a bad day, for a scenario on moto: stale reads, throttled Lambda invocations, unreliable queues."""
+"""Faults of AWS for a scenario on moto: stale reads, throttled Lambda invocations, unreliable queues."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ THROTTLED = 0.25
 
 
 @dataclass(frozen=True)
-class BadDay:
-    """What happened so far."""
+class AwsFaults:
+    """The faults that occurred so far."""
 
     cloud: Cloud
     stale: StaleReads
@@ -28,18 +28,18 @@ class BadDay:
 
 
 @contextmanager
-def hostile_aws(cloud: Cloud, faults: Faults, seed: int) -> Iterator[BadDay]:
-    """Apply the rules to the calls of the system under test; `seed` chooses those that suffer."""
+def hostile_aws(cloud: Cloud, faults: Faults, seed: int) -> Iterator[AwsFaults]:
+    """Apply the rules to the calls of the system under test; `seed` chooses those that are affected."""
     with (
         stale_reads(faults.add_rule, seed=seed, within_ms=STALE_MS) as stale,
         cloud.functions.concurrency.often_exhausted(THROTTLED, seed),
     ):
         faults.unreliable_queues(seed)
-        yield BadDay(cloud, stale)
+        yield AwsFaults(cloud, stale)
 
 
 @contextmanager
-def bad_day(cloud: Cloud, seed: int) -> Iterator[BadDay]:
+def hostile_calls(cloud: Cloud, seed: int) -> Iterator[AwsFaults]:
     """Apply the rules to the calls in the block, for a test without other faults in it."""
-    with Faults() as faults, hostile_aws(cloud, faults, seed) as day:
-        yield day
+    with Faults() as faults, hostile_aws(cloud, faults, seed) as occurred:
+        yield occurred

@@ -15,11 +15,11 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 
 
 def finish(
-    schedules: ScheduleClock, name: str, trigger: str = "t1", *, judge: Any = None, **request: Any
+    schedules: ScheduleClock, name: str, trigger: str = "t1", *, outcome_of: Any = None, **request: Any
 ) -> dict[str, Any]:
     """Run a Job to its end and deliver the event."""
     schedules.runner.submit(trigger, name, **request)
-    job = schedules.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
+    job = schedules.runner.run(*([outcome_of] if outcome_of else []), trigger=trigger, name=name)
     schedules.runner.cloud.deliver_job_ends()
     return job
 

@@ -18,21 +18,21 @@ from support.scenarios.manual_worker import ManualWorker
 from support.waits import NeverHappened, run_until
 
 ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
-Judge = Callable[[Lease], str]
+OutcomeOf = Callable[[Lease], str]
 
 
 def succeed(_: Lease) -> str:
     return "success"
 
 
-def fail_shards(*indices: int, step: str | None = None, outcome: str = "failed-permanent") -> Judge:
+def fail_shards(*indices: int, step: str | None = None, outcome: str = "failed-permanent") -> OutcomeOf:
     """Fail the tasks of these shards, of one step or of any; the others succeed."""
 
-    def judge(lease: Lease) -> str:
+    def outcome_of(lease: Lease) -> str:
         chosen = lease.sharding.index in indices and step in (None, lease.step_name)
         return outcome if chosen else "success"
 
-    return judge
+    return outcome_of
 
 
 class JobRunner:
@@ -84,17 +84,19 @@ class JobRunner:
         job = self._row(trigger, name)
         return run_until(lambda: self.mill.jobs.step(job.id, job.run, index))
 
-    def work(self, judge: Judge = succeed) -> None:
+    def work(self, outcome_of: OutcomeOf = succeed) -> None:
         leases = self.worker.take()
         self.leased += leases
-        for outcome in sorted({judge(lease) for lease in leases}):
-            self.worker.report([lease for lease in leases if judge(lease) == outcome], outcome)
+        for outcome in sorted({outcome_of(lease) for lease in leases}):
+            self.worker.report([lease for lease in leases if outcome_of(lease) == outcome], outcome)
 
     def run(
-        self, judge: Judge = succeed, trigger: str = "t1", name: str = "orders", timeout: float = 30
+        self, outcome_of: OutcomeOf = succeed, trigger: str = "t1", name: str = "orders", timeout: float = 30
     ) -> dict[str, Any]:
         """Work until the Job has ended and its event is published; return the Job."""
-        self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))
+        self.cloud.run_until(
+            lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(outcome_of)
+        )
         with suppress(NeverHappened):
             self.cloud.run_until(lambda: not self._row(trigger, name).event_pending, 3)
         return self.job(trigger, name)

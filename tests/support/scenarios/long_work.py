@@ -35,7 +35,7 @@ def set_small_budgets(patch: pytest.MonkeyPatch) -> None:
 
 
 def open_step(runner: JobRunner, blocks: int, trigger: str = "t1", **settings: Any) -> StepRow:
-    """Submit a Job with a step of so many blocks, and wait until its execution waits for its tasks."""
+    """Submit a Job with a step of `blocks` blocks, and wait until its execution waits for its tasks."""
     runner.define({"stepName": "big", "sharding": blocks * BLOCK_SIZE, "maxTaskCount": 1, **settings})
     runner.submit(trigger)
     runner.cloud.run_until(lambda: runner.row(0, trigger).token, 30)

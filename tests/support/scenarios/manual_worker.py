@@ -86,9 +86,9 @@ class ManualWorker:
         self.row = beat.worker
         return beat.drop
 
-    def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
-        """Lease tasks and report each with the outcome that `judge` returns; return their number."""
+    def work(self, outcome_of: Callable[[Lease], str] = lambda _: "success") -> int:
+        """Lease tasks and report each with its `outcome_of`; return their number."""
         leases = self.take()
-        for outcome in sorted({judge(held) for held in leases}):
-            self.report([held for held in leases if judge(held) == outcome], outcome)
+        for outcome in sorted({outcome_of(held) for held in leases}):
+            self.report([held for held in leases if outcome_of(held) == outcome], outcome)
         return len(leases)

@@ -110,10 +110,10 @@ class ScheduleClock:
     def state(self, time: str, name: str = "orders") -> str:
         return self.job(time, name).state.value
 
-    def end(self, time: str, name: str = "orders", *, judge: Any = None) -> dict[str, Any]:
+    def end(self, time: str, name: str = "orders", *, outcome_of: Any = None) -> dict[str, Any]:
         """Work until the Job of a time has ended."""
         trigger = self.job(time, name).trigger
-        return self.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
+        return self.runner.run(*([outcome_of] if outcome_of else []), trigger=trigger, name=name)
 
 
 def _text(moment: datetime) -> str:

@@ -53,7 +53,7 @@ def test_a_name_that_is_taken_is_a_success_through_the_alias(step_functions: tup
     machines("live").start_job(ID, 1)
 
 
-def test_until_the_first_update_has_made_the_alias_the_newest_definition_is_used(
+def test_the_newest_definition_is_used_until_the_first_update_creates_the_alias(
     step_functions: tuple[Stubber, Make],
 ) -> None:
     stub, machines = step_functions

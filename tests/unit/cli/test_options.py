@@ -10,7 +10,7 @@ from support.fakes.api import FakeApi, Run, group, output_of, page, worker
 
 
 @pytest.mark.parametrize("command", [["groups", "--json", "show", "g"], ["workers", "--json", "show", "w1"]])
-def test_options_before_a_subcommand(api: FakeApi, run: Run, command: list[str]) -> None:
+def test_options_are_accepted_before_a_subcommand(api: FakeApi, run: Run, command: list[str]) -> None:
     api.on("GET", "/v1/groups/g", group())
     api.on("GET", "/v1/workers", page(worker()))
     assert json.loads(output_of(run(*command)))["name"] in ("g", "w1")

@@ -22,7 +22,7 @@ def test_table_is_aligned_with_one_line_per_row(monkeypatch: pytest.MonkeyPatch)
     assert lines == ["A             LONG", "one line      1", "xxxxxxxxxxxx  -", "-             a,b"]
 
 
-def test_table_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_of_many_rows_is_printed_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ((index,) for index in range(10_000))
     assert len(printed(monkeypatch, ("N",), rows)) == 10_001
 
@@ -44,6 +44,6 @@ def test_size_is_short_and_accurate(number: int) -> None:
 
 
 def test_texts_of_others_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """A reason or a name that somebody else wrote; colours of our own stay."""
+    """A reason or a name written by another user; Shardmill's own colours stay."""
     output.line("killed by eve: \033]0;title\a\033[2J\r\x9b5n\u202e\033[8;5m\n\033[31mFAILED\033[0m\tx")
     assert capsys.readouterr().out == "killed by eve:  ]0;title  [2J  5n  [8;5m\n\033[31mFAILED\033[0m\tx\n"

@@ -69,7 +69,7 @@ def test_any_text_is_step_params_or_rejected(texts: list[str]) -> None:
         ("2026-10-25 02:30", "Asia/Tokyo", "2026-10-25T02:30:00+00:00"),
     ],
 )
-def test_moment_to_utc(text: str, zone: str, begins: str) -> None:
+def test_moment_is_converted_to_utc(text: str, zone: str, begins: str) -> None:
     assert parse_moment(text).to_utc(zone).isoformat() == begins
 
 
@@ -117,7 +117,7 @@ def test_any_text_is_indexes_or_rejected(text: str) -> None:
     assert found == sorted(set(found))
 
 
-def test_maximum_number_of_indexes() -> None:
+def test_number_of_indexes_is_limited() -> None:
     assert len(parse_indexes(f"1-{MAX_INDEXES}")) == MAX_INDEXES
     with pytest.raises(typer.BadParameter, match="more than"):
         parse_indexes(f"0-{MAX_INDEXES}")

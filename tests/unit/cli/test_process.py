@@ -61,11 +61,11 @@ def test_no_command_shows_the_help() -> None:
     assert "Run and control jobs:" in found.stdout + found.stderr
 
 
-def test_version() -> None:
+def test_version_is_printed() -> None:
     assert run_process("--version").stdout.strip()
 
 
-def test_exit_codes(api: FakeApi) -> None:
+def test_each_outcome_has_its_exit_code(api: FakeApi) -> None:
     api.on("GET", JOB, job("FAILED"))
     with api.served() as url:
         env = environment(url)

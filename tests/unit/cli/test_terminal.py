@@ -46,7 +46,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (True, {"TERM": "xterm", "FORCE_COLOR": "1"}, True, False),
     ],
 )
-def test_colour(
+def test_colour_depends_on_the_terminal_and_the_environment(
     monkeypatch: pytest.MonkeyPatch, on_terminal: bool, environ: dict[str, str], no_color: bool, wanted: bool
 ) -> None:
     monkeypatch.setattr("os.environ", environ)
@@ -54,7 +54,7 @@ def test_colour(
     assert terminal.coloured(Terminal() if on_terminal else io.StringIO()) is wanted
 
 
-def test_the_duration_of_what_runs_is_that_until_now_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_items_have_their_duration_until_now_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_columns", lambda _: 80)
     start = datetime.now(UTC) - timedelta(minutes=5)
     assert (output.elapsed(start, None, running=True) or 0) >= 300

@@ -51,7 +51,9 @@ def test_json_has_one_line_for_each_change(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("three_rounds")
-def test_an_api_that_goes_away_is_waited_for(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_waits_for_an_api_that_does_not_answer(
+    api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from shardmill.client import client
     from shardmill.client.errors import Unreachable
 
@@ -78,7 +80,7 @@ def test_an_api_that_goes_away_is_waited_for(api: FakeApi, run: Run, monkeypatch
         ("workers", "/v1/workers", worker()),
     ],
 )
-def test_other_lists(api: FakeApi, run: Run, command: str, path: str, item: object) -> None:
+def test_other_lists_are_watched(api: FakeApi, run: Run, command: str, path: str, item: object) -> None:
     api.on("GET", path, page(item))
     assert len(run(command, "--watch").stdout.splitlines()) == 2
     assert api.request_lines == [f"GET {path}"] * 3
@@ -113,7 +115,7 @@ def test_every_list_can_be_watched(name: str, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("three_rounds")
-def test_other_errors_end_it(api: FakeApi, run: Run) -> None:
+def test_other_errors_end_the_watch(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/jobs", page(), Reply({"detail": "no"}, 403))
     assert run("jobs", "--watch").exit_code == 1
 
@@ -133,7 +135,7 @@ def test_on_a_terminal_a_new_list_replaces_the_old_one(api: FakeApi) -> None:
     assert len(api.requests) == 2
 
 
-def test_ctrl_c_ends_it_silently(api: FakeApi) -> None:
+def test_ctrl_c_ends_the_watch_silently(api: FakeApi) -> None:
     api.on("GET", "/v1/jobs", page(job("RUNNING")))
     with (
         api.served() as url,

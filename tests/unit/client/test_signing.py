@@ -1,4 +1,4 @@
-"""The SDK, the command line and workers sign requests where SHARDMILL_AUTH is iam."""
+"""The SDK, the command line and workers sign requests if SHARDMILL_AUTH is iam."""
 
 from __future__ import annotations
 

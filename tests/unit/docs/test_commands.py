@@ -1,4 +1,4 @@
-"""Every shell command of the documentation is run by a test, or is marked with a reason that holds."""
+"""Every shell command of the documentation is run by a test, or marked with a valid reason."""
 
 import re
 
@@ -16,7 +16,7 @@ def test_commands_are_only_in_sh_blocks() -> None:
     assert {block.language for block in BLOCKS} & {"bash", "shell", "console"} == set()
 
 
-def test_only_what_the_laptop_cloud_cannot_do_is_not_run() -> None:
+def test_only_commands_that_the_laptop_cloud_cannot_run_are_skipped() -> None:
     marked = [block for block in BLOCKS if block.need]
     assert marked
     assert {str(block): unjustified(block) for block in marked if unjustified(block)} == {}

@@ -86,7 +86,7 @@ def examples(name: str = "examples") -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "times"), examples())
-def test_the_documented_clock_changes(cron: str, zone: str, after: str, times: str) -> None:
+def test_the_documented_clock_changes_are_true(cron: str, zone: str, after: str, times: str) -> None:
     table, moment = Timetable(cron=cron, timezone=zone), at(after)
     for wanted in times.split(", "):
         found = table.after(moment)
@@ -95,7 +95,7 @@ def test_the_documented_clock_changes(cron: str, zone: str, after: str, times: s
 
 
 @pytest.mark.parametrize(("expression", "meaning"), examples("meanings"))
-def test_the_documented_meanings_of_expressions(expression: str, meaning: str) -> None:
+def test_the_documented_meanings_of_expressions_are_true(expression: str, meaning: str) -> None:
     assert expression_fault(expression) is None
     assert describe_expression(expression) == meaning
 

@@ -118,7 +118,7 @@ def test_each_function_has_its_own_processes(service: Service, runtime: Any) -> 
         thread.join(10)
 
 
-def test_waiting_ends_when_the_processes_are_gone(service: Service, runtime: Any) -> None:
+def test_waiting_ends_when_the_processes_are_removed(service: Service, runtime: Any) -> None:
     """A deployment removes the processes of the old code."""
     first = service.invoke()
     run_until(lambda: len(service.running) == 1)

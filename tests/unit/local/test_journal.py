@@ -182,7 +182,7 @@ def test_a_record_that_cannot_be_written_is_an_error(
 
 def test_a_sync_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Exited(Exception):
-        """The process would be gone."""
+        """Replaces the exit of the process."""
 
     def exits(error: OSError) -> NoReturn:
         raise Exited(error.errno)

@@ -105,7 +105,7 @@ def test_the_requirements_of_the_layer_are_the_locked_versions() -> None:
 
 
 def test_an_emulator_gets_the_template_without_aliases_of_state_machines() -> None:
-    """Else it would start executions through an alias that its CloudFormation does not create."""
+    """Otherwise it would start executions through an alias that its CloudFormation does not create."""
     emulated = load_emulated_template(PROJECT / "template.yaml")
     text = json.dumps(emulated)
     assert "StateMachineAlias" not in text

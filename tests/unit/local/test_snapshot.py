@@ -1,4 +1,4 @@
-"""Snapshots of the emulator's state: atomic, and never over a later save."""
+"""Snapshots of the emulator's state are atomic and never replace a later save."""
 
 import asyncio
 import copy

@@ -197,7 +197,7 @@ def test_a_worker_that_uses_aws_gets_no_token(tmp_path: Path) -> None:
     assert "secret" not in worker_environment(session).values()
 
 
-def test_the_clean_environment_has_none_of_the_user_s_aws_variables() -> None:
+def test_the_clean_environment_has_no_aws_variables_of_the_user() -> None:
     user = {
         "AWS_PROFILE": "work",
         "AWS_ENDPOINT_URL_DYNAMODB": "http://elsewhere",
@@ -217,7 +217,7 @@ def test_the_clean_environment_has_none_of_the_user_s_aws_variables() -> None:
     assert not {"AWS_PROFILE", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_CA_BUNDLE", "SHARDMILL_TABLE"} & set(environ)
 
 
-def test_the_clients_of_dev_ignore_the_user_s_aws_configuration(
+def test_the_clients_of_dev_ignore_the_aws_configuration_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config").write_text(
@@ -248,7 +248,7 @@ def test_finding_a_session_imports_little() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_a_killed_process_is_not_alive_even_if_its_parent_has_not_noticed() -> None:
+def test_a_killed_process_is_not_alive_even_if_its_parent_has_not_reaped_it() -> None:
     with child_process([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         assert alive(process.pid)
         os.kill(process.pid, signal.SIGKILL)

@@ -71,7 +71,7 @@ def test_the_request_of_seed_000_is_accepted() -> None:
         ),
     ],
 )
-def test_every_fault_of_a_request(document: object, expected: list[tuple[str, str]]) -> None:
+def test_every_fault_of_a_request_is_reported(document: object, expected: list[tuple[str, str]]) -> None:
     assert faults_of(document) == expected
 
 

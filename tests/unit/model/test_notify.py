@@ -177,7 +177,7 @@ def test_any_string_can_be_a_secret(secret: str, message_id: str, timestamp: int
     assert signature(secret, message_id, timestamp, body) == "v1," + base64.b64encode(wanted).decode()
 
 
-def test_the_fields_of_a_cloudevent() -> None:
+def test_a_cloudevent_has_the_documented_fields() -> None:
     detail = {
         "jobId": "x",
         "run": 2,

@@ -149,7 +149,7 @@ def test_uncompressed_content_is_accepted(name: str, head: bytes) -> None:
         (b"a\n\nb\n", "separator=", separated_by("")),
     ],
 )
-def test_record_kinds(head: bytes, options: str | None, kind: Kind) -> None:
+def test_the_record_kind_is_recognised(head: bytes, options: str | None, kind: Kind) -> None:
     assert record_kind(head, options) == kind
 
 
@@ -162,7 +162,7 @@ def test_record_kinds(head: bytes, options: str | None, kind: Kind) -> None:
         (b"@one\nAC\nGT\n+\nII\nII\n@two\nAC\n", None, r"from byte 0 on.*several lines.*one line"),
     ],
 )
-def test_invalid_records(head: bytes, options: str | None, says: str) -> None:
+def test_invalid_records_are_rejected(head: bytes, options: str | None, says: str) -> None:
     with pytest.raises(SplitError, match=says):
         record_kind(head, options)
 
@@ -189,18 +189,18 @@ def test_invalid_records(head: bytes, options: str | None, says: str) -> None:
         (separated_by("//"), b"// \n ///\n//\r\r\n", [b"// \n ///\n//\r\r\n"]),
     ],
 )
-def test_three_parts(kind: Kind, data: bytes, parts: list[bytes]) -> None:
+def test_three_parts_consist_of_whole_records(kind: Kind, data: bytes, parts: list[bytes]) -> None:
     assert split_into(data, 3, kind) == parts
 
 
 @pytest.mark.parametrize(("position", "cut"), [(0, 0), (1, 5), (4, 5), (5, 5), (6, 9), (9, 9), (99, 9)])
-def test_a_position_around_a_line_end_of_two_bytes(position: int, cut: int) -> None:
+def test_a_cut_follows_a_line_end_of_two_bytes(position: int, cut: int) -> None:
     data = b"abc\r\nde\r\n"
     assert find_cut(reader(data), len(data), position, LINE, window=1) == cut
 
 
 @pytest.mark.parametrize(("position", "cut"), [(1, 6), (4, 6), (5, 6), (6, 6), (7, 9)])
-def test_a_position_around_a_separator(position: int, cut: int) -> None:
+def test_a_cut_follows_a_separator(position: int, cut: int) -> None:
     data = b"a\n//\r\n//\nc"
     assert find_cut(reader(data), len(data), position, separated_by("//"), window=1) == cut
 

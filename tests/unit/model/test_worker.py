@@ -67,7 +67,7 @@ def test_a_report_has_one_to_100_results() -> None:
             ReportRequest.model_validate({"workerId": "w", "results": wrong})
 
 
-def test_heartbeats_and_groups() -> None:
+def test_heartbeats_and_groups_are_parsed() -> None:
     beat = Heartbeat.model_validate({"session": 2, "work": [{"taskId": "i_0_0", "attempt": 1}]})
     assert beat.work[0].task_id == "i_0_0"
     assert GroupRequest().kind is None
@@ -88,7 +88,7 @@ def test_a_schedule_accepts_the_dates_of_seed_001() -> None:
 
 
 @pytest.mark.parametrize("cron", ["@daily", "*/5 * * * *", "0 0 29 2 *", "0 9-17/2 * * mon-fri", "0 0 L * *"])
-def test_cron_expressions_that_fire(cron: str) -> None:
+def test_cron_expressions_that_fire_are_accepted(cron: str) -> None:
     assert a_schedule(cron=cron).cron == cron
 
 
@@ -113,7 +113,7 @@ def test_cron_expressions_that_fire(cron: str) -> None:
         {"cron": "@daily", "overlap": "maybe"},
     ],
 )
-def test_invalid_schedules(fields: dict[str, Any]) -> None:
+def test_invalid_schedules_are_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         a_schedule(**fields)
 

@@ -129,7 +129,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     ("executions", "parameter", "advised"),
     [(10, "", True), (1_000, "", False), (10, "RunnerConcurrency=2", False), (100, "", True)],
 )
-def test_workers_that_could_take_the_whole_concurrency_of_a_new_account_are_pointed_out(
+def test_workers_that_could_take_the_whole_concurrency_of_an_account_cause_a_warning(
     sam: Sam,
     capsys: pytest.CaptureFixture[str],
     limit: Callable[[int], None],

@@ -1,4 +1,4 @@
-"""The dashboard's files: compressed, cached for ever under their digest, with a strict security policy."""
+"""The dashboard's files: compressed, cached as immutable under their digest, with a strict policy."""
 
 import gzip
 

@@ -59,7 +59,7 @@ def serving() -> Iterator[Server]:
         do_GET = do_POST = do_PUT = do_DELETE = _respond
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
+            """Log nothing, to keep the output of tests clean."""
 
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http_server.daemon_threads = True

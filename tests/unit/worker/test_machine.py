@@ -117,6 +117,6 @@ def test_a_bad_document_is_ignored(tmp_path: Path, metadata: Metadata, document:
     assert describe_instance(machine(tmp_path), metadata.environ) == {}
 
 
-def test_the_own_address_is_an_address() -> None:
+def test_own_address_returns_an_ip_address() -> None:
     address = own_address()
     assert address is None or ipaddress.ip_address(address)

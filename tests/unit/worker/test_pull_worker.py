@@ -126,7 +126,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
         assert len(transport.results) == len(tasks)
 
 
-# Taking
+# Leasing
 
 
 def test_registration_describes_the_worker() -> None:
@@ -151,7 +151,7 @@ def test_max_tasks_limits_the_leased_tasks() -> None:
     assert len(transport.results) == len(transport.leased) == 13
 
 
-def test_quick_tasks_are_leased_ten_at_a_time_and_reported_so() -> None:
+def test_quick_tasks_are_leased_and_reported_ten_at_a_time() -> None:
     transport = FakeTransport(noops(104))
     assert work(transport, slots=4, once=True) == 0
     assert transport.lease_sizes[:11] == [4] + [10] * 10
@@ -206,7 +206,7 @@ def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-# Talking
+# Calls to Shardmill
 
 
 def test_failed_calls_are_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -272,7 +272,9 @@ def test_dropped_tasks_are_stopped_and_reported_as_discarded() -> None:
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "lease", "report"])
-def test_a_stale_session_ends_everything(call: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_a_stale_session_stops_the_worker_and_its_tasks(
+    call: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     transport = FakeTransport([*shells(1, f"echo $$ > {tmp_path}/pid; sleep 30"), a_lease("noop", rank=9)])
     with RunningWorker(transport) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)

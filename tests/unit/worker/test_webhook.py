@@ -78,7 +78,7 @@ def test_internal_addresses_are_rejected_before_anything_is_sent(
 ) -> None:
     resolve_to(monkeypatch, "8.8.8.8", address)
     with pytest.raises(NotDelivered, match=r"not a public address|link-local"):
-        post("https://innocent.example.com/", loopback=False)
+        post("https://public.example.com/", loopback=False)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -99,7 +99,7 @@ def test_no_notation_of_an_address_reaches_this_machine(
     assert hook.requests == []
 
 
-def test_an_answer_that_changes_after_the_check_does_not_count(
+def test_a_dns_answer_that_changes_after_the_check_is_not_used(
     hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DNS rebinding: the name is resolved once, and the address that was checked is the one that is used."""
@@ -130,4 +130,4 @@ def test_a_name_that_resolves_to_the_metadata_service_is_rejected_everywhere(
 ) -> None:
     resolve_to(monkeypatch, "169.254.169.254")
     with pytest.raises(NotDelivered, match="link-local"):
-        post("http://innocent.example.com/")
+        post("http://public.example.com/")

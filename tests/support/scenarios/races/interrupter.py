@@ -40,7 +40,7 @@ class Interruption:
         return answer
 
     def _act_meanwhile(self) -> None:
-        with running_as(None):  # the other action has not the role of the interrupted one
+        with running_as(None):  # the other action does not have the role of the interrupted one
             self.meanwhile()
 
 

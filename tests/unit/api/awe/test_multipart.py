@@ -18,7 +18,7 @@ def file(name: str, filename: str) -> str:
     return f'Content-Disposition: form-data; name="{name}"; filename="{filename}"'
 
 
-def test_files_and_fields() -> None:
+def test_files_and_fields_are_parsed() -> None:
     sent = body(
         (file("upload", "job.json") + "\r\nContent-Type: application/octet-stream", b'{"a": 1}'),
         ('content-disposition: form-data; name="x"', b""),

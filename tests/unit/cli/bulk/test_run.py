@@ -137,7 +137,7 @@ def test_refusal_of_one_job_is_reported_and_the_others_continue(api: FakeApi, ru
     ]
 
 
-def test_refusals_in_json(api: FakeApi, run: Run) -> None:
+def test_refusals_are_part_of_the_json_output(api: FakeApi, run: Run) -> None:
     api.on("POST", "/v1/jobs/report/t6:kill", REFUSAL)
     result = run("kill", "--job", "report", "--yes", "--json")
     assert result.exit_code == 1
@@ -197,7 +197,7 @@ def test_anything_but_yes_cancels(api: FakeApi, run: Run, typed: str) -> None:
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("more", [["--yes"], ["-y"], ["--dry-run"], ["--state", "DELETED"]])
-def test_no_needless_confirmation(run: Run, more: list[str]) -> None:
+def test_no_confirmation_is_asked_without_need(run: Run, more: list[str]) -> None:
     assert "[y/N]" not in run("kill", "--job", "report", *more).output
 
 

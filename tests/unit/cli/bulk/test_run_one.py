@@ -97,7 +97,7 @@ def usage_with(metavar: str) -> str:
         ),
     ],
 )
-def test_request_and_output_for_one_job(
+def test_each_command_sends_its_request_and_prints_the_job(
     api: FakeApi, run: Run, command: list[str], state: str, expected: str, sent: Any
 ) -> None:
     path = f"{JOB}:{command[0]}"

@@ -107,7 +107,7 @@ def test_nothing_is_downstream_of_a_job_without_a_data_time(api: FakeApi, run: R
         ([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")], "a", "b c d"),
     ],
 )
-def test_dependents_of_a_definition(edges: list[tuple[str, str]], name: str, found: str) -> None:
+def test_dependents_of_a_definition_are_found(edges: list[tuple[str, str]], name: str, found: str) -> None:
     pairs = [{"parent": parent, "child": child} for parent, child in edges]
     graph = JobGraph.model_validate({"nodes": [], "edges": pairs})
     assert dependents(graph, name) == found.split()

@@ -51,7 +51,9 @@ def a_backfill(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
         (["--time", "20260101", "--force"], {"times": ["20260101"], "force": True}),
     ],
 )
-def test_backfill_request(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
+def test_options_become_the_backfill_request(
+    api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]
+) -> None:
     expected = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
     assert output_of(run(*COMMAND, *options)) == expected
     assert api.requests[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}

@@ -15,7 +15,7 @@ JOB = "/v1/jobs/report/t1"
 WHO = ["report", "t1"]
 
 
-def test_force(api: FakeApi, run: Run) -> None:
+def test_force_sends_the_state_and_its_target(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{JOB}:force", job(state="SUCCESS"))
     assert output_of(run("force", *WHO, "success", "--reason", "seen")) == "report t1 SUCCESS\n"
     assert api.requests[-1].document == {"state": "SUCCESS", "reason": "seen"}
@@ -25,7 +25,7 @@ def test_force(api: FakeApi, run: Run) -> None:
     assert run("force", *WHO, "SUCCESS", "--index", "3").exit_code == 2
 
 
-def test_delete(api: FakeApi, run: Run) -> None:
+def test_delete_confirms_the_deletion(api: FakeApi, run: Run) -> None:
     api.on("DELETE", JOB, Reply(status=204))
     for more in ([], ["--full"]):
         done = run("delete", *WHO, *more)

@@ -26,7 +26,7 @@ def api() -> FakeApi:
     return api
 
 
-def test_list(api: FakeApi, run: Run) -> None:
+def test_dead_letters_are_listed(api: FakeApi, run: Run) -> None:
     headings, *rows = output_of(run("dlq", "list")).splitlines()
     assert headings.split() == ["ID", "SOURCE", "TIME", "REASON"]
     assert [row.split()[:2] for row in rows] == [[each["id"], each["source"]] for each in LETTERS]
@@ -38,7 +38,7 @@ def test_list_filters_by_source(api: FakeApi, run: Run) -> None:
     assert found["id"] == "1-a"
 
 
-def test_show(api: FakeApi, run: Run) -> None:
+def test_a_dead_letter_is_shown_with_its_payload(api: FakeApi, run: Run) -> None:
     shown = output_of(run("dlq", "show", "1-a"))
     assert shown.startswith("dead letter 1-a\n  source     submit\n")
     assert '"jobName": "orders"' in shown
@@ -59,20 +59,22 @@ def test_show(api: FakeApi, run: Run) -> None:
         (["delete", "--all", "--source", "task"], ["3-c deleted"]),
     ],
 )
-def test_redrive_and_delete(api: FakeApi, run: Run, arguments: list[str], expected: list[str]) -> None:
+def test_redrive_and_delete_handle_the_chosen_letters(
+    api: FakeApi, run: Run, arguments: list[str], expected: list[str]
+) -> None:
     lines = output_of(run("dlq", *arguments)).splitlines()
     assert lines == [f"dead letter {each}" for each in expected]
     done = [f"{request.method} {request.path}" for request in api.requests if request.method != "GET"]
     assert len(done) == len(expected)
 
 
-def test_json_of_redrive(api: FakeApi, run: Run) -> None:
+def test_redrive_prints_json(api: FakeApi, run: Run) -> None:
     assert json.loads(output_of(run("dlq", "redrive", "1-a", "--json"))) == {"id": "1-a", "redriven": True}
 
 
 @pytest.mark.parametrize("verb", ["redrive", "delete"])
 @pytest.mark.parametrize("arguments", [[], ["1-a", "--all"], ["1-a", "--source", "task"]])
-def test_ids_or_all(api: FakeApi, run: Run, verb: str, arguments: list[str]) -> None:
+def test_either_ids_or_all_are_required(api: FakeApi, run: Run, verb: str, arguments: list[str]) -> None:
     refused = run("dlq", verb, *arguments)
     assert (refused.exit_code, api.requests) == (2, [])
 
@@ -88,6 +90,6 @@ def test_a_letter_that_was_handled_concurrently_does_not_stop_the_others(
     assert run("dlq", verb, "2-b").exit_code == 3
 
 
-def test_a_letter_that_does_not_exist(api: FakeApi, run: Run) -> None:
+def test_a_letter_that_does_not_exist_exits_3(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/dead-letters/..%2Fx", problem(404, "dead-letter-not-found", "there is none"))
     assert run("dlq", "show", "../x").exit_code == 3

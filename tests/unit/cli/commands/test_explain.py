@@ -36,7 +36,7 @@ def test_history_is_listed(api: FakeApi, run: Run) -> None:
     assert [(each["stepName"], each["run"]) for each in found] == [(None, 1), ("main", 1), (None, 2)]
 
 
-def test_why(api: FakeApi, run: Run) -> None:
+def test_why_prints_the_sentences(api: FakeApi, run: Run) -> None:
     expected = {"jobName": "report", "trigger": "t1", "state": "RUNNING", "sentences": ["One.", "Two."]}
     api.on("GET", f"{JOB}:explain", expected)
     assert output_of(run("why", *WHO)) == "One.\nTwo.\n"

@@ -75,7 +75,7 @@ def test_files_are_filtered_by_step_and_name(api: FakeApi, run: Run) -> None:
     assert json.loads(output_of(run("files", "report", "t1", "--json"))) == []
 
 
-def test_files_of_a_missing_job(api: FakeApi, run: Run) -> None:
+def test_files_of_a_missing_job_exit_3(api: FakeApi, run: Run) -> None:
     api.on("GET", FILES, problem(404, "job-not-found", "there is no Job report/t1"))
     for command in (["files", "report", "t1"], ["get", "report", "t1", "x"]):
         result = run(*command)

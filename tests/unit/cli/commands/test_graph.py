@@ -42,7 +42,7 @@ def test_definitions_are_drawn_below_their_parents(api: FakeApi, run: Run) -> No
     ]
 
 
-def test_definitions_as_mermaid_dot_and_json(api: FakeApi, run: Run) -> None:
+def test_definitions_are_drawn_as_mermaid_dot_and_json(api: FakeApi, run: Run) -> None:
     api.on("GET", GRAPH, FAMILY)
     lines = output_of(run("graph", "--jobs", "--format", "mermaid")).splitlines()
     assert lines[0] == "flowchart LR"
@@ -58,7 +58,7 @@ def test_definitions_as_mermaid_dot_and_json(api: FakeApi, run: Run) -> None:
     assert (found["format"], found["text"].splitlines()[0]) == ("text", "ledger [nightly, noon]")
 
 
-def test_no_definitions(api: FakeApi, run: Run) -> None:
+def test_graph_without_definitions_suggests_define(api: FakeApi, run: Run) -> None:
     api.on("GET", GRAPH, graph([]))
     result = run("graph", "--jobs")
     assert (result.exit_code, result.stdout) == (0, "\n")

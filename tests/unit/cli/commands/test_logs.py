@@ -25,13 +25,13 @@ def test_logs_print_all_pages(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--follow"]])
-def test_logs_of_one_attempt(api: FakeApi, run: Run, more: list[str]) -> None:
+def test_logs_of_one_attempt_are_printed(api: FakeApi, run: Run, more: list[str]) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks/2/logs", log("one\n", 4, False), log("two\n", 8, True))
     assert run("logs", "report", "t1", "main", "2", "--attempt", "1", *more).stdout == "one\ntwo\n"
     assert [each.query["attempt"] for each in api.requests] == ["1", "1"]
 
 
-def test_empty_log(api: FakeApi, run: Run) -> None:
+def test_empty_log_prints_nothing(api: FakeApi, run: Run) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks/2/logs", log("", 0, True))
     assert run("logs", "report", "t1", "main", "2").stdout == ""
     assert json.loads(run("logs", "report", "t1", "main", "2", "--json").stdout)["text"] == ""

@@ -19,7 +19,7 @@ WHO = ["report", "t1"]
 
 
 @pytest.mark.parametrize("command", [["rerun", *WHO], ["recompute", *WHO, "main"]])
-def test_wait_for_a_new_run(api: FakeApi, run: Run, command: list[str]) -> None:
+def test_rerun_waits_for_the_new_run(api: FakeApi, run: Run, command: list[str]) -> None:
     api.on("POST", f"{JOB}:{command[0]}", job("INIT", run=2))
     states = job("RUNNING", step(), run=2), job("SUCCESS", step(state="SUCCESS", done=4), run=2)
     api.on("GET", JOB, *states)

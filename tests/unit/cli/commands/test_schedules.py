@@ -36,7 +36,7 @@ def api() -> FakeApi:
     return api
 
 
-def test_schedule_without_next_times(api: FakeApi, run: Run) -> None:
+def test_schedule_without_next_times_shows_never(api: FakeApi, run: Run) -> None:
     once = schedule(cron=None, at="2020-01-01T00:00:00.000Z", timezone="UTC")
     api.on("GET", PATH, once)
     api.on("GET", f"{PATH}/next", page(), page(when(NOW, "2026-11-16T02:17:19+00:00")))
@@ -69,7 +69,7 @@ def test_a_schedule_with_a_delay_shows_whether_it_waits_for_a_job(
         ({"times": [NOW]}, "1 listed time"),
     ],
 )
-def test_times_that_are_no_cron_expression(
+def test_times_other_than_cron_expressions_are_shown(
     api: FakeApi, run: Run, fields: dict[str, object], shown: str
 ) -> None:
     api.on("GET", PATH, schedule(cron=None, **fields))
@@ -131,7 +131,7 @@ def test_next_shows_the_meaning_in_words(api: FakeApi, run: Run) -> None:
     assert lines[:2] == ["at 04:30 every day, Europe/Berlin time", "UTC                   LOCAL"]
 
 
-def test_next_times_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
+def test_next_times_are_shown_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
     assert output_of(run("schedule", "next", "report", "nightly")).splitlines() == [
         "UTC                   LOCAL",
         "2026-11-17T03:30:00Z  2026-11-17T04:30:00+01:00",
@@ -230,7 +230,7 @@ def test_refused_firing_shows_the_reason(api: FakeApi, run: Run) -> None:
     assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"shardmill: {message}\n")
 
 
-def test_options_before_the_subcommand(run: Run) -> None:
+def test_options_are_accepted_before_the_subcommand(run: Run) -> None:
     assert json.loads(output_of(run("schedule", "--json", "show", "report", "nightly")))["version"] == 3
 
 

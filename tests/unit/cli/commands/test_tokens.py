@@ -38,7 +38,7 @@ def test_create_prints_only_the_token_to_standard_output(api: FakeApi, run: Run)
     assert json.loads(output_of(run("tokens", "create", "ci", "--scope", "read", "--json")))["token"] == TOKEN
 
 
-def test_create_with_limits(api: FakeApi, run: Run) -> None:
+def test_create_sends_the_limits_of_scopes(api: FakeApi, run: Run) -> None:
     own = '{"scope": "operate", "applications": ["hr"]}'
     options = ("--scope", "read", "--scope", own, "--definition", "report-*", "--application", "finance")
     run("tokens", "create", "ci", *options, "--owner", "alice", "--expires", "2030-01-01")
@@ -51,7 +51,7 @@ def test_create_with_limits(api: FakeApi, run: Run) -> None:
     }
 
 
-def test_create_with_a_lifetime(api: FakeApi, run: Run) -> None:
+def test_create_converts_a_lifetime_to_an_expiry(api: FakeApi, run: Run) -> None:
     run("tokens", "create", "ci", "--scope", "worker", "--group", "big", "--expires", "90d")
     sent = api.requests[0].document
     assert sent["scopes"] == [{"scope": "worker", "groups": ["big"]}]
@@ -76,7 +76,7 @@ def test_usage_errors_are_found_before_a_request(
     assert api.requests == []
 
 
-def test_list(run: Run) -> None:
+def test_tokens_are_listed(run: Run) -> None:
     headings, *rows = output_of(run("tokens", "list")).splitlines()
     assert headings.split() == ["ID", "NAME", "OWNER", "SCOPES", "LAST", "USE", "EXPIRES"]
     assert [row.split()[0] for row in rows] == [ID, "b" * 16]
@@ -84,7 +84,7 @@ def test_list(run: Run) -> None:
     assert "\x1b" not in "".join(rows)
 
 
-def test_show(run: Run) -> None:
+def test_a_token_is_shown_with_its_scopes(run: Run) -> None:
     shown = output_of(run("tokens", "show", ID))
     assert shown.startswith(f"token {ID}\n  name       ci\n")
     assert "  scope      submit for definitions report-* and groups a, b\n" in shown
@@ -95,12 +95,14 @@ def test_show(run: Run) -> None:
     ("options", "body"),
     [([], {}), (["--overlap", "1h"], {"overlapSeconds": 3600}), (["--overlap", "0"], {"overlapSeconds": 0})],
 )
-def test_rotate(api: FakeApi, run: Run, options: list[str], body: dict[str, int]) -> None:
+def test_rotate_prints_only_the_new_token(
+    api: FakeApi, run: Run, options: list[str], body: dict[str, int]
+) -> None:
     assert run("tokens", "rotate", ID, *options).stdout == TOKEN + "\n"
     assert api.requests[0].document == body
 
 
-def test_revoke(api: FakeApi, run: Run) -> None:
+def test_revoke_confirms_or_exits_3(api: FakeApi, run: Run) -> None:
     assert output_of(run("tokens", "revoke", ID)) == f"token {ID} revoked\n"
     assert json.loads(output_of(run("tokens", "revoke", ID, "--json"))) == {"id": ID, "revoked": True}
     api.on("DELETE", f"/v1/tokens/{ID}", problem(404, "token-not-found", "there is no token"))

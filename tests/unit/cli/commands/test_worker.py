@@ -70,7 +70,7 @@ def test_a_worker_registers_with_the_given_options(api: FakeApi) -> None:
     assert "IPv4" in refused.stderr
 
 
-def test_max_tasks(api: FakeApi) -> None:
+def test_a_worker_exits_after_max_tasks(api: FakeApi) -> None:
     with_work(api, *(a_lease(content="echo x", rank=rank) for rank in range(3)))
     with api.served() as url:
         found = run_process("worker", "--max-tasks", "2", env=environment(url))
@@ -89,7 +89,7 @@ def test_min_disk_rejects_the_task(api: FakeApi) -> None:
     assert "--min-disk" in result["reason"]
 
 
-def test_program_from_the_environment(api: FakeApi, tmp_path: Path) -> None:
+def test_the_program_of_a_type_is_taken_from_the_environment(api: FakeApi, tmp_path: Path) -> None:
     java = tmp_path / "my-java"
     java.write_text('#!/bin/sh\necho "$@"\n')
     java.chmod(0o755)

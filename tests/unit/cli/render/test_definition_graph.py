@@ -31,11 +31,11 @@ def test_self_dependency_is_drawn_once() -> None:
     assert tree([("a", "a"), ("a", "b")]) == ["a", "  a", "  b"]
 
 
-def test_cycle() -> None:
+def test_a_cycle_is_drawn_once() -> None:
     assert tree([("a", "b"), ("b", "a")]) == ["a", "  b", "    a"]
 
 
-def test_long_chain() -> None:
+def test_a_chain_of_five_thousand_definitions_is_drawn() -> None:
     lines = tree([(f"j{number}", f"j{number + 1}") for number in range(5_000)])
     assert len(lines) == 5_001
 

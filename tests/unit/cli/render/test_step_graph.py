@@ -35,14 +35,14 @@ def test_text_lists_steps_below_their_dependencies() -> None:
     ]
 
 
-def test_mermaid() -> None:
+def test_mermaid_has_the_steps_and_their_edges() -> None:
     lines = step_graph.mermaid(DIAMOND).splitlines()
     assert lines[0] == "flowchart LR"
     assert '    s1["a \u00d712"]' in lines
     assert lines[-5:] == ["  s2 --> s0", "  s3 --> s0", "  s1 --> s2", "  s1 --> s3", "  p0 -.-> p1"]
 
 
-def test_dot() -> None:
+def test_dot_has_the_steps_and_their_edges() -> None:
     lines = step_graph.dot(DIAMOND).splitlines()
     assert lines[0] == 'digraph "j" {'
     assert '  "a" -> "c"' in lines

@@ -1,4 +1,4 @@
-"""The data of `shardmill top`: conditional requests in turn, and an API that goes away."""
+"""The data of `shardmill top`: conditional requests in turn, and an unreachable API."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_at_most_30_requests_a_minute(api: FakeApi, feed: Feed) -> None:
     assert len(api.requests) <= 302
 
 
-def test_an_api_that_goes_away_leaves_the_data_and_is_asked_less_often(api: FakeApi, feed: Feed) -> None:
+def test_an_unreachable_api_keeps_the_data_and_is_polled_less_often(api: FakeApi, feed: Feed) -> None:
     api.on("GET", "/v1/now", overview(), Reply({"detail": "down"}, 503), overview(running=[RUNNING]))
     api.on("GET", "/v1/workers", page(worker()))
     for _ in range(3):

@@ -23,7 +23,7 @@ def drawn(snapshot: Snapshot, width: int = 100, lines: int = 30, age: float = 0.
     return found.get().splitlines()
 
 
-def test_jobs_groups_and_workers() -> None:
+def test_the_screen_shows_jobs_groups_and_workers() -> None:
     running = job("RUNNING", late=True, startedTime="2026-11-16T02:17:19Z")
     failed = job(
         "FAILED", id="f", trigger="t0", notes="step main failed", completedTime="2026-11-16T02:17:49Z"
@@ -46,7 +46,7 @@ def test_jobs_groups_and_workers() -> None:
 
 
 @pytest.mark.parametrize(("width", "lines"), [(80, 24), (40, 12), (200, 60)])
-def test_it_fits_the_terminal(width: int, lines: int) -> None:
+def test_the_screen_fits_the_terminal(width: int, lines: int) -> None:
     jobs = [job("RUNNING", id=str(number), jobName="n" * 120) for number in range(50)]
     workers = [worker(str(number), "w" * 90, **SHOWN) for number in range(200)]
     groups = [

@@ -28,7 +28,7 @@ def test_parts_hold_every_byte_once_and_are_long_enough(sizes: tuple[int, ...]) 
     assert all(joined[str(at)][-1] == size for at, size in enumerate(sizes))
 
 
-def test_as_many_parts_as_the_units_allow() -> None:
+def test_the_number_of_parts_is_limited_by_the_units() -> None:
     assert units.part_count(10, wanted=4, max_units=None) == 4
     assert split.nominal(10, 4) == [3, 6, 8]
     assert units.part_count(10, wanted=1, max_units=3) == 4

@@ -32,7 +32,7 @@ def test_invalid_utf8_is_replaced(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("character", [b"\x01", b"\xff", b'"', "\u20ac".encode(), b"a"])
-def test_a_page_fits_into_a_lambda_response_whatever_it_contains(character: bytes) -> None:
+def test_a_page_with_any_content_fits_into_a_lambda_response(character: bytes) -> None:
     """A control character takes 1 byte in a log and 7 in a response, whose body is JSON inside JSON."""
     data = character * (logs.PAGE_BYTES // len(character))
     text, used, rest = "", 0, data

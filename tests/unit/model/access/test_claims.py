@@ -26,7 +26,7 @@ LIMITED = {"scope": "submit", "definitions": ["report-*"], "groups": ["a"]}
         ([{"scope": "read", "definitions": [1]}, {"scope": "read", "definitions": None}], ()),
     ],
 )
-def test_grants(value: Any, expected: tuple[Grant, ...]) -> None:
+def test_grants_are_read_from_a_claim(value: Any, expected: tuple[Grant, ...]) -> None:
     assert grants_of({"scope": value}, "scope") == expected
 
 
@@ -41,5 +41,5 @@ def test_grants(value: Any, expected: tuple[Grant, ...]) -> None:
     ]
     + [(bad, None) for bad in ("", " ", "a\nb", "x" * 65, 7, None, ["alice"])],
 )
-def test_user(value: Any, expected: str | None) -> None:
+def test_the_user_is_read_from_a_claim(value: Any, expected: str | None) -> None:
     assert user_of({"sub": value}, "sub") == expected

@@ -105,7 +105,7 @@ def test_splits_need_an_input_of_this_store_and_keep_their_limits() -> None:
     assert "upload it to https://mill.example/awe/node first" in faults(foreign)
 
 
-def test_the_limit_and_the_options_of_partinfo() -> None:
+def test_the_limit_and_the_options_of_partinfo_are_translated() -> None:
     node = {"host": "http://mill.example:80/awe", "node": "n1"}
     limited = step(inputs={"a": node}, partinfo={"input": "a", "maxpartsize_mb": 3})
     assert translated(limited)["steps"][0]["partition"] == {
@@ -123,7 +123,7 @@ def test_the_limit_and_the_options_of_partinfo() -> None:
     assert check_definition(translated(limited, both | {"taskid": "1"}))[1] == []
 
 
-def test_outputs_that_are_stored_under_one_name() -> None:
+def test_outputs_that_are_stored_under_one_name_are_rejected() -> None:
     text = faults(step(outputs={"a": {"shockfilename": "s"}, "b": {"shockfilename": "s"}}))
     assert "tasks[0].outputs.b: is stored as 's', as 'a' is; change its shockfilename" in text
     assert "is stored as 'b'" in faults(
@@ -141,7 +141,7 @@ def test_a_document_that_a_server_answered_refers_to_its_own_tasks() -> None:
     assert f"there is no task '{job}_7'" in faults(step("0", dependsOn=[f"{job}_7"]))
 
 
-def test_a_name_that_an_object_has_twice() -> None:
+def test_a_name_that_an_object_has_twice_is_rejected() -> None:
     with pytest.raises(DocumentFault, match="has the name 'out' twice"):
         parse_document(b'{"tasks": [{"outputs": {"out": {"nonzero": true}, "out": {}}}]}')
 
@@ -190,7 +190,7 @@ def test_commands_keep_their_environment_image_and_arguments() -> None:
     assert checked.steps[0].command.dockerimage == "ubuntu:latest"
 
 
-def test_groups_priority_and_names() -> None:
+def test_groups_priority_and_names_are_translated() -> None:
     made = translated(step("align reads"), clientgroups="big.mem, docker", priority="7", pipeline="mg rast")
     assert made["workerGroups"] == ["big-mem", "docker"]
     assert made["priority"] == 7
@@ -238,7 +238,7 @@ def test_a_hash_in_free_text_is_no_placeholder() -> None:
     assert parse_document(json.dumps(document).encode()) == document
 
 
-def test_a_private_environment_that_fits_into_no_header() -> None:
+def test_a_private_environment_too_large_for_a_header_is_rejected() -> None:
     command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_300}}}
     assert translated(step(cmd=command))["steps"][0]["command"]["environ"]["private"]
     command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_400}}}
@@ -247,17 +247,17 @@ def test_a_private_environment_that_fits_into_no_header() -> None:
 
 
 @pytest.mark.parametrize("kind", ["inputs", "outputs", "predata"])
-def test_more_files_than_a_workunit_can_name(kind: str) -> None:
+def test_more_files_than_a_workunit_can_name_are_rejected(kind: str) -> None:
     files = [{"filename": f"f{at}", "url": "http://data.example/x"} for at in range(MAX_FILES + 1)]
     assert f"tasks[0].{kind}: has 2001 files; the limit is 2000" in faults(step(**{kind: files}))
 
 
-def test_an_origin_that_does_not_produce_the_input() -> None:
+def test_an_origin_that_does_not_produce_the_input_is_rejected() -> None:
     text = faults(step("0", outputs={"a": {}}), step("1", inputs={"b": {"origin": "0"}}))
     assert "tasks[1].inputs.b: task '0', its origin, does not produce 'b'; its outputs: 'a'" in text
 
 
-def test_cycles_unknown_tasks_and_duplicate_ids() -> None:
+def test_cycles_unknown_tasks_and_duplicate_ids_are_rejected() -> None:
     assert "cycle: 0 -> 1 -> 0" in faults(step("0", dependsOn=["1"]), step("1", dependsOn=["0"]))
     assert "tasks[0].dependsOn: there is no task '9'" in faults(step("0", dependsOn=["9"]))
     assert "inputs.a.origin: there is no task '9'" in faults(step("0", inputs={"a": {"origin": "9"}}))
@@ -265,7 +265,7 @@ def test_cycles_unknown_tasks_and_duplicate_ids() -> None:
     assert "too similar" in faults(step("a.b"), step("a b"))
 
 
-def test_documents_that_are_too_large_or_no_documents() -> None:
+def test_oversized_and_malformed_documents_are_rejected() -> None:
     for body, text in (
         (b" " * (MAX_DOCUMENT_BYTES + 1), f"limit is {MAX_DOCUMENT_BYTES}"),
         (b"{", "not valid JSON"),

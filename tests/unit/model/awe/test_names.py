@@ -16,7 +16,7 @@ from shardmill.model.awe.names import (
 JOB = "99abf2eb-380f-47ec-8d43-11be265b4594"
 
 
-def test_tasks_and_steps() -> None:
+def test_names_of_tasks_become_names_of_steps_and_back() -> None:
     assert step_name("0") == "task_0"
     assert task_name("task_0") == "0"
     assert step_name("align") == task_name("align") == "align"
@@ -33,7 +33,7 @@ def test_ids_of_workunits_count_splits_from_one() -> None:
     assert parse_work_id(f"{JOB}_0_{'9' * 100}") is None
 
 
-def test_ids_in_base64() -> None:
+def test_base64_ids_are_decoded() -> None:
     text = f"{JOB}_0_0"
     assert decode_id("base64:" + base64.b64encode(text.encode()).decode()) == text
     assert decode_id("base64:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")) == text
@@ -42,7 +42,7 @@ def test_ids_in_base64() -> None:
     assert decode_id("base64:/w==") == "base64:/w=="
 
 
-def test_nodes_of_outputs() -> None:
+def test_node_ids_of_outputs_are_parsed() -> None:
     assert parse_job_node(f"{JOB}_1_2") == JobNode(JOB, 1, 2)
     assert str(JobNode(JOB, 1, 2)) == f"{JOB}_1_2"
     assert parse_job_node(JOB) is None

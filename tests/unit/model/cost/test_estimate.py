@@ -44,13 +44,13 @@ def test_more_tasks_cost_more() -> None:
         ([StepLoad(1_000, lambda_seconds=0.0)], "Lambda workers of a lane"),
     ],
 )
-def test_the_quota_that_is_met_first(steps: list[StepLoad], first: str) -> None:
+def test_the_quota_that_is_met_first_is_listed_first(steps: list[StepLoad], first: str) -> None:
     found = quotas(steps)
     assert found[0].name == first
     assert [quota.share for quota in found] == sorted((quota.share for quota in found), reverse=True)
 
 
-def test_a_window_above_the_messages_in_flight_is_seen() -> None:
+def test_a_window_above_the_messages_in_flight_exceeds_the_quota() -> None:
     found = {quota.name: quota for quota in quotas([StepLoad(300_000, window=300_000)])}
     in_flight: Quota = found["SQS messages in flight"]
     assert (in_flight.used, in_flight.share) == (300_000, 2.5)

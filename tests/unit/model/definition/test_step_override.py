@@ -55,7 +55,7 @@ def test_spellings_of_an_override_are_equivalent(sent: dict[str, Any], canonical
     assert one == checked({"stepName": "shards", **canonical})[0]
 
 
-def test_a_pack_override_changes_only_what_it_gives() -> None:
+def test_a_pack_override_changes_only_the_fields_that_it_sets() -> None:
     [override], _ = checked({"stepName": "packs", "packConf": {"end": 49, "startPackId": 1}})
     packs = DEFINE.steps[2]
     changed = packs.model_copy(update=changes(packs, override))
@@ -63,7 +63,7 @@ def test_a_pack_override_changes_only_what_it_gives() -> None:
     assert changed.start_shard_id == 1
 
 
-def test_an_override_leaves_what_it_does_not_give() -> None:
+def test_an_override_keeps_the_fields_that_it_does_not_set() -> None:
     step = StepDefine(step_name="a", sharding=3, priority=5, worker_groups=["g"], can_fail=True)
     assert changes(step, StepOverride(step_name="a", params={"x": 1}, ignore=True)) == {}
     assert changes(step, StepOverride(step_name="a", priority=0, can_fail=False)) == {

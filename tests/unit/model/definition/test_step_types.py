@@ -41,7 +41,7 @@ from support.paths import PROJECT
         ("docker", "alpine", ("alpine", [])),
     ],
 )
-def test_the_command_line_of_a_content(kind: str, content: Any, words: Any) -> None:
+def test_a_content_becomes_its_command_line(kind: str, content: Any, words: Any) -> None:
     assert getattr(step_types, kind)(content) == words
     assert content_faults(kind, content) == ()
 
@@ -75,7 +75,7 @@ def test_the_command_line_of_a_content(kind: str, content: Any, words: Any) -> N
         ("noop", {"whatever": 1}),
     ],
 )
-def test_valid_contents(kind: str, content: Any) -> None:
+def test_valid_contents_have_no_faults(kind: str, content: Any) -> None:
     assert content_faults(kind, content) == ()
 
 
@@ -157,7 +157,7 @@ def test_every_fault_points_into_the_definition() -> None:
         ({"command": {"name": "x", "dockerimage": "-v"}}, "/steps/0/command/dockerimage", "bad-value"),
     ],
 )
-def test_the_image_of_a_command(step: dict[str, Any], pointer: str, code: str) -> None:
+def test_an_invalid_image_of_a_command_is_rejected(step: dict[str, Any], pointer: str, code: str) -> None:
     _, faults = check_definition({"jobName": "j", "steps": [{"stepName": "a", **step}]})
     assert [(each.pointer, each.code) for each in faults] == [(pointer, code)]
 

@@ -77,7 +77,7 @@ def message_of(document: object) -> str:
     return only.message
 
 
-def test_the_example_of_the_design_document() -> None:
+def test_the_example_of_the_design_document_is_valid() -> None:
     define = valid(BALANCE_REPORT)
     generate, merge = define.steps
     assert (generate.type, generate.sharding, total(generate)) == ("shell", 12, 12)
@@ -428,7 +428,7 @@ def test_faults_beyond_the_limit_are_counted() -> None:
     assert (faults[-1].code, faults[-1].message) == ("too-many-faults", "2000 more faults are not shown")
 
 
-def test_packs_of_an_inclusive_range() -> None:
+def test_packs_include_the_end_of_their_range() -> None:
     packed = valid(job(step(packConf={"size": 10, "start": 1, "end": 25}))).steps[0]
     assert [pack_of(packed, rank) for rank in range(total(packed))] == [(1, 10), (11, 20), (21, 25)]
     with pytest.raises(ValueError, match="has 3 tasks; there is no rank 3"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shardmill.model.templates.render import TemplateError, render
 
-NASTY = [
+HOSTILE = [
     "",
     "plain",
     "two words",
@@ -65,8 +65,8 @@ def run(script: str) -> str:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_malicious_values_stay_data(place: str) -> None:
-    scripts = "\necho\n".join(f"({rendered(place, value)}\n)" for value in NASTY)
-    assert run(scripts) == "\n".join(f"<{value}>" for value in NASTY)
+    scripts = "\necho\n".join(f"({rendered(place, value)}\n)" for value in HOSTILE)
+    assert run(scripts) == "\n".join(f"<{value}>" for value in HOSTILE)
 
 
 @settings(max_examples=60)

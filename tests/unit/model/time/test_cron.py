@@ -110,13 +110,13 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("cron", FINE)
-def test_valid_expressions(cron: str) -> None:
+def test_valid_expressions_are_accepted(cron: str) -> None:
     assert cron_fault(cron) is None
     assert Timetable(cron=cron).after(datetime(2024, 1, 1, tzinfo=UTC)) is not None
 
 
 @pytest.mark.parametrize(("cron", "code", "message"), FAULTS)
-def test_invalid_expressions(cron: str, code: str, message: str) -> None:
+def test_invalid_expressions_are_rejected(cron: str, code: str, message: str) -> None:
     fault = cron_fault(cron)
     assert fault is not None
     assert fault[0] == code

@@ -118,7 +118,7 @@ def test_five_fields_agree_with_croniter(fields: str, minutes: int) -> None:
         start = ours.replace(tzinfo=UTC) + timedelta(minutes=1)
 
 
-def test_days_before_the_end_of_the_month() -> None:
+def test_days_count_back_from_the_end_of_the_month() -> None:
     assert days("quartz(0 0 0 L-3 * ?)")[:3] == ["28.01", "25.02", "28.03"]
     assert days("quartz(0 0 0 L-30 * ?)")[:3] == ["01.01", "01.03", "01.05"]
     # 29 January is a Friday; 26 February too; 29 March is a Monday; 28 April a Wednesday
@@ -142,7 +142,7 @@ def test_ranges_of_hours_wrap_in_eventbridge() -> None:
     assert found == times("cron(0/30 0-2,20-23 ? * MON-FRI *)", BEGIN, BEGIN + timedelta(days=7))
 
 
-def test_years_end() -> None:
+def test_expressions_end_with_their_last_year() -> None:
     assert days("quartz(0 0 0 1 1 ? 2027)") == ["01.01"]
     assert Timetable(cron="quartz(0 0 0 1 1 ? 2027)").after(BEGIN) is None
     assert Timetable(cron="cron(0 0 1 1 ? 2020)").after(BEGIN) is None
@@ -160,7 +160,7 @@ def test_years_end() -> None:
         ("quartz(/15 * * * * ?)", "2027-01-01T00:00:15"),
     ],
 )
-def test_the_next_time(expression: str, found: str) -> None:
+def test_the_next_time_is_found(expression: str, found: str) -> None:
     assert expression_fault(expression) is None
     assert Timetable(cron=expression).after(BEGIN) == datetime.fromisoformat(found).replace(tzinfo=UTC)
 
@@ -182,7 +182,7 @@ def test_the_next_time(expression: str, found: str) -> None:
         ("at(2024-10-27T02:30:00)", "Europe/Berlin", "2024-10-27", ["00:30:00"]),
     ],
 )
-def test_clock_changes(expression: str, zone: str, start: str, expected: list[str]) -> None:
+def test_clock_changes_are_respected(expression: str, zone: str, start: str, expected: list[str]) -> None:
     assert expression_fault(expression) is None
     day = datetime.fromisoformat(start).replace(tzinfo=UTC)
     found = Timetable(cron=expression, timezone=zone).times(day, day + timedelta(days=1))
@@ -237,7 +237,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("expression", "code", "message"), FAULTS)
-def test_invalid_expressions(expression: str, code: str, message: str) -> None:
+def test_invalid_expressions_are_rejected(expression: str, code: str, message: str) -> None:
     fault = expression_fault(expression)
     assert fault is not None
     assert fault[0] == code

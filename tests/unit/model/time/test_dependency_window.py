@@ -31,7 +31,9 @@ from support.scenarios.schedule_clock import at
         ("year", -1, 0, "UTC", "2025-01-01 00:00", "2027-01-01 00:00"),
     ],
 )
-def test_the_bounds_of_a_window(unit: str, start: int, end: int, zone: str, begins: str, ends: str) -> None:
+def test_a_window_begins_and_ends_with_its_units(
+    unit: str, start: int, end: int, zone: str, begins: str, ends: str
+) -> None:
     window = Window.model_validate({"unit": unit, "from": start, "to": end})
     assert bounds(window, at("2026-03-29 10:20"), zone) == (at(begins), at(ends))
 
@@ -59,7 +61,7 @@ def test_the_first_day_of_the_week_requires_weeks() -> None:
         Window.model_validate({"unit": "day", "from": 0, "to": 0, "weekStart": "sunday"})
 
 
-def test_a_day_without_midnight() -> None:
+def test_a_day_without_midnight_begins_after_the_gap() -> None:
     """In Cairo the clocks went from 00:00 to 01:00 on 24 April 2026."""
     window = Window.model_validate({"unit": "day", "from": 0, "to": 0})
     begins, ends = bounds(window, at("2026-04-24 10:00"), "Africa/Cairo")
@@ -67,7 +69,7 @@ def test_a_day_without_midnight() -> None:
 
 
 @pytest.mark.parametrize("unit", ["minute", "hour", "day", "week", "month", "year"])
-def test_windows_at_the_limits_of_time(unit: str) -> None:
+def test_windows_stay_within_the_limits_of_time(unit: str) -> None:
     window = Window.model_validate({"unit": unit, "from": -10_000, "to": 10_000})
     begins, ends = bounds(window, at("2026-01-01 00:00"), "UTC")
     assert begins < at("2026-01-01 00:00") < ends

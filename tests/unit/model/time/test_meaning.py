@@ -65,7 +65,7 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize(("expression", "meaning"), EXPRESSIONS)
-def test_expressions_in_words(expression: str, meaning: str) -> None:
+def test_expressions_are_described_in_words(expression: str, meaning: str) -> None:
     assert describe_expression(expression) == meaning
 
 
@@ -99,7 +99,7 @@ def test_expressions_in_words(expression: str, meaning: str) -> None:
         ),
     ],
 )
-def test_schedules_in_words(document: dict[str, Any], meaning: str) -> None:
+def test_schedules_are_described_in_words(document: dict[str, Any], meaning: str) -> None:
     schedule, faults = check_schedule(document, "report", "s")
     assert schedule, faults
     assert describe_schedule(schedule) == meaning

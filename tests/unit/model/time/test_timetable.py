@@ -62,12 +62,12 @@ BERLIN_AUTUMN = [
 
 
 @pytest.mark.parametrize(("cron", "times"), BERLIN_SPRING)
-def test_berlin_in_spring(cron: str, times: list[str]) -> None:
+def test_times_are_correct_in_berlin_in_spring(cron: str, times: list[str]) -> None:
     assert fired(Timetable(cron=cron, timezone=BERLIN), "2024-03-30T00:00", "2024-03-31T10:00") == times
 
 
 @pytest.mark.parametrize(("cron", "times"), BERLIN_AUTUMN)
-def test_berlin_in_autumn(cron: str, times: list[str]) -> None:
+def test_times_are_correct_in_berlin_in_autumn(cron: str, times: list[str]) -> None:
     assert fired(Timetable(cron=cron, timezone=BERLIN), "2024-10-26T00:00", "2024-10-27T10:00") == times
 
 
@@ -106,7 +106,9 @@ def test_berlin_in_autumn(cron: str, times: list[str]) -> None:
         (APIA, "0 */8 30 12 *", "2011-12-28T00:00", "2012-12-30T03:00", "29 10:00, 29 18:00, 30 02:00"),
     ],
 )
-def test_clock_changes_in_other_zones(zone: str, cron: str, start: str, end: str, times: str) -> None:
+def test_clock_changes_are_respected_in_other_zones(
+    zone: str, cron: str, start: str, end: str, times: str
+) -> None:
     assert ", ".join(fired(Timetable(cron=cron, timezone=zone), start, end)) == times
 
 
@@ -207,7 +209,9 @@ def test_the_first_and_last_day_limit_all_times() -> None:
         (5_400, date(2024, 10, 26), "2024-10-25T22:00", "2024-10-25T23:30"),
     ],
 )
-def test_every_seconds(seconds: int, start: date | None, moment: str, following: str) -> None:
+def test_every_seconds_counts_elapsed_time(
+    seconds: int, start: date | None, moment: str, following: str
+) -> None:
     table = Timetable(every_seconds=seconds, timezone=BERLIN, start_date=start)
     assert table.after(when(moment)) == when(following)
 
@@ -224,7 +228,7 @@ def test_every_seconds(seconds: int, start: date | None, moment: str, following:
         (1, BERLIN, date(2024, 3, 1), "2024-02-29T23:00 2024-03-31T22:00 2024-04-30T22:00"),
     ],
 )
-def test_every_months(months: int, zone: str, start: date, times: str) -> None:
+def test_every_months_counts_from_the_start_date(months: int, zone: str, start: date, times: str) -> None:
     table = Timetable(every_months=months, timezone=zone, start_date=start)
     expected = [when(each) for each in times.split()]
     assert (
@@ -246,7 +250,7 @@ def test_instants_limit_and_anchor_times() -> None:
     assert fired(minutely, "2024-01-01T00:00", "2025-01-01T00:00") == ["01 10:01", "01 10:02"]
 
 
-def test_a_list_of_times() -> None:
+def test_listed_times_fire_once_in_order() -> None:
     listed = (when("2024-05-03T00:00"), when("2024-05-01T00:00"), when("2024-05-03T00:00"))
     table = Timetable(at_times=listed)
     assert fired(table, "2024-01-01T00:00", "2025-01-01T00:00") == ["01 00:00", "03 00:00"]
@@ -261,19 +265,19 @@ def test_a_list_of_times() -> None:
         Timetable(cron="rate(1 day)", start_date=when("2024-05-01T12:00"), max_times=3),
     ],
 )
-def test_a_number_of_times(table: Timetable) -> None:
+def test_the_number_of_times_is_limited(table: Timetable) -> None:
     expected = ["01 12:00", "02 12:00", "03 12:00"]
     assert fired(table, "2000-01-01T00:00", "2030-01-01T00:00") == expected
     assert fired(table, "2024-05-02T00:00", "2030-01-01T00:00") == expected[1:]
     assert table.after(when("2024-05-03T12:00")) is None
 
 
-def test_fewer_times_than_their_number() -> None:
+def test_the_end_date_applies_before_the_maximum_number() -> None:
     table = Timetable(cron="0 12 * * *", start_date=date(2024, 5, 1), end_date=date(2024, 5, 2), max_times=9)
     assert fired(table, "2000-01-01T00:00", "2030-01-01T00:00") == ["01 12:00", "02 12:00"]
 
 
-def test_once() -> None:
+def test_a_single_time_fires_once() -> None:
     moment = when("2024-05-01T12:00:00.250")
     once = Timetable(at=moment.astimezone(ZoneInfo(BERLIN)), timezone=BERLIN)
     assert once.after(moment - timedelta(microseconds=1)) == moment
@@ -306,7 +310,7 @@ def test_once() -> None:
         ("@hourly", "2024-05-01T00:00", "2024-05-01T01:00"),
     ],
 )
-def test_the_next_time(cron: str, moment: str, following: str) -> None:
+def test_the_next_time_is_found(cron: str, moment: str, following: str) -> None:
     assert cron_fault(cron) is None
     assert Timetable(cron=cron).after(when(moment)) == when(following)
 
@@ -343,7 +347,7 @@ def test_either_day_matches_if_both_are_restricted(cron: str, days: list[str]) -
         Timetable(at=datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_the_last_year(table: Timetable) -> None:
+def test_no_time_follows_the_last_year(table: Timetable) -> None:
     assert table.after(datetime.max.replace(tzinfo=UTC)) is None
     assert table.after(datetime.max.replace(tzinfo=ZoneInfo(NEW_YORK))) is None
     nearly = when("9999-11-30T23:59:59.000001")
@@ -351,7 +355,7 @@ def test_the_last_year(table: Timetable) -> None:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_the_first_year(zone: str) -> None:
+def test_times_are_found_in_the_first_year(zone: str) -> None:
     earliest = datetime.min.replace(tzinfo=UTC)
     for table in (
         Timetable(cron="@daily", timezone=zone, start_date=date.min),
@@ -375,7 +379,7 @@ def test_the_first_year(zone: str) -> None:
         Timetable(every_seconds=60, end_date=date(1950, 1, 1)),
     ],
 )
-def test_timetables_that_never_fire(table: Timetable) -> None:
+def test_timetables_without_a_time_never_fire(table: Timetable) -> None:
     assert table.after(when("2024-01-01T00:00")) is None
     assert list(table.times(when("2000-01-01T00:00"), when("2400-01-01T00:00"))) == []
 

@@ -238,7 +238,7 @@ def test_everywhere_once_fails_every_call_once() -> None:
 
 def test_an_error_in_a_run_is_annotated_with_its_fault() -> None:
     def scenario() -> None:
-        for run in everywhere_once(hows=["crash"], only=lambda call: call.operation == "UpdateItem"):
+        for run in everywhere_once(ways=["crash"], only=lambda call: call.operation == "UpdateItem"):
             with run, mock_aws():
                 client = _table()
                 with run.armed():

@@ -34,7 +34,9 @@ RULES = Permissions(
         ("none", "dynamodb:PutItem", TABLE, False),
     ],
 )
-def test_actions_and_resources(function: str, action: str, arn: str, allowed: bool) -> None:
+def test_actions_and_resources_are_matched_with_wildcards(
+    function: str, action: str, arn: str, allowed: bool
+) -> None:
     assert RULES.allows(function, action, arn) is allowed
 
 

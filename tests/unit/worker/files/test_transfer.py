@@ -149,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[:most])
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing, to keep the output of tests clean."""
 
 
 @contextmanager
@@ -234,9 +234,9 @@ def test_interrupted_downloads_are_exact(
         etag=etag_of(DATA) if etag else None,
         sha256=hashlib.sha256(DATA).hexdigest() if sha else None,
     )
-    patient = TransferSettings(Backoff(len(breaks) + 1, 0, 0))
+    with_more_attempts = TransferSettings(Backoff(len(breaks) + 1, 0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        [path] = download(file, Path(folder), settings=patient)
+        [path] = download(file, Path(folder), settings=with_more_attempts)
         assert path.read_bytes() == DATA
     if ranges and (etag or etags or sha):
         starts = [
@@ -799,11 +799,11 @@ def test_a_file_that_changes_during_the_upload_is_rejected(
     path.write_bytes(b"before")
     real: Callable[..., Any] = FakeFileUrls.store
 
-    def meddling(self: FakeFileUrls, *args: Any) -> Any:
+    def change_during_store(self: FakeFileUrls, *args: Any) -> Any:
         path.write_bytes(b"after!")
         return real(self, *args)
 
-    with patch.object(FakeFileUrls, "store", meddling):
+    with patch.object(FakeFileUrls, "store", change_during_store):
         assert "400 Bad Request (BadDigest) (tried 3 times)" in upload_error(
             [File(name="o")], tmp_path, file_urls
         )

@@ -47,7 +47,9 @@ def set_when_written(path: Path) -> threading.Event:
 # command
 
 
-def test_variables_in_the_arguments_of_a_command(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_in_arguments_are_expanded_on_request(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/home/x y")
     monkeypatch.setenv("SECRET_OF_THE_WORKER", "secret")
     words = "%s| ${HOME} -p=${PLACE}/${HOME} ${SECRET_OF_THE_WORKER} ${word} $HOME '@@{x}' ${}"

@@ -37,7 +37,7 @@ class Machine:
         return self.aws + self.offset + self.drift * self.passed
 
     def call(self, before: float = 0.01, after: float = 0.01) -> None:
-        """Call AWS, which takes so many seconds before and after AWS looks at its clock."""
+        """Call AWS, which takes `before` and `after` seconds around reading its clock."""
         sent = self.passed - self.slept
         self.passed += before
         date = formatdate(int(self.aws), usegmt=True)

@@ -55,7 +55,7 @@ def test_other_errors_of_the_engine_are_refusals_with_their_code() -> None:
     assert (refused.code, refused.detail) == (error.code, "no")
 
 
-def test_a_job_that_was_deleted_meanwhile_does_not_end_the_worker() -> None:
+def test_a_concurrently_deleted_job_does_not_end_the_worker() -> None:
     """The API answers 409 in this case; the worker reports again, and the task is unknown then."""
     refused = translated(RowGone(None))
     assert isinstance(refused, Refused)

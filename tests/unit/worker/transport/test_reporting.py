@@ -1,4 +1,4 @@
-"""Reporting: each result is accepted, replaced by a failure or dropped; none is sent forever."""
+"""Reporting: each result is accepted, replaced by a failure or dropped; none is sent indefinitely."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A worker over HTTP that waits at SQS: its requests, its fallbacks, and what it tells in its log."""
+"""A worker over HTTP that waits at SQS: its requests, its fallbacks and its log lines."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_worker_waits_at_sqs_and_brings_what_it_received(start: Start) -> None
     assert {url.partition("?")[2].partition("&")[0] for url in fakes.urls} == {"Max=3"}, "at most 4"
 
 
-def test_while_there_is_nothing_no_request_reaches_the_api(start: Start, monkeypatch: Any) -> None:
+def test_no_request_reaches_the_api_while_the_queues_are_empty(start: Start, monkeypatch: Any) -> None:
     fakes = start(addresses("high", "low"))
     monkeypatch.setattr("shardmill.worker.transport.http.WAIT_SECONDS", 1)
     assert fakes.transport.lease(4, 1) == []
@@ -287,11 +287,11 @@ def lease_and_report(fakes: Fakes, results: list[Result]) -> Any:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def waits_for_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardmill.worker.transport.http.TAKE_ALONG_SECONDS", 5.0)
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("waits_for_five_seconds")
 def test_results_and_messages_go_in_one_request(start: Start) -> None:
     fakes = start(addresses("high"))
     task = a_lease("noop")
@@ -305,7 +305,7 @@ def test_results_and_messages_go_in_one_request(start: Start) -> None:
     assert [message["body"] for message in request["lease"]["messages"]] == ["b"]
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("waits_for_five_seconds")
 def test_if_the_common_request_fails_both_are_repeated(start: Start) -> None:
     fakes = start(addresses("high"))
     fakes.api["/v1/work:report"] = httpx.ConnectError("gone")
@@ -316,7 +316,7 @@ def test_if_the_common_request_fails_both_are_repeated(start: Start) -> None:
     assert fakes.sent("/v1/work:lease")[-1]["messages"][0]["body"] == "b"
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("waits_for_five_seconds")
 def test_if_the_results_are_refused_the_messages_are_leased_alone(start: Start) -> None:
     fakes = start(addresses("high"))
     fakes.api["/v1/work:report"] = httpx.Response(400, json={"code": "output-too-large", "detail": "x"})
@@ -326,7 +326,7 @@ def test_if_the_results_are_refused_the_messages_are_leased_alone(start: Start) 
     assert fakes.sent("/v1/work:lease")[-1]["messages"][0]["body"] == "b"
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("waits_for_five_seconds")
 @pytest.mark.parametrize(("code", "kind"), [("worker-suspended", Refused), ("stale-session", Stale)])
 def test_a_refused_lease_does_not_hide_the_report(start: Start, code: str, kind: type[Exception]) -> None:
     fakes = start(addresses("high"))
@@ -357,7 +357,7 @@ def test_large_requests_are_compressed(start: Start) -> None:
     assert int(fakes.headers[-2]["content-length"]) < 500
 
 
-def test_a_request_that_is_not_understood_compressed_is_sent_plain_from_then_on(start: Start) -> None:
+def test_a_worker_stops_compressing_after_a_compressed_request_is_rejected(start: Start) -> None:
     fakes = start(addresses("high"))
 
     def plain_only(request: httpx.Request) -> Any:

@@ -21,7 +21,7 @@ COST = {
 }
 
 
-def test_cost_by_service(api: FakeApi, run: Run) -> None:
+def test_cost_is_listed_by_service(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/jobs/report/t1:cost", COST)
     text = output_of(run("cost", "report", "t1"))
     assert "Estimated cost on AWS: 0.000300 USD, at most 0.000400 USD" in text
@@ -50,11 +50,11 @@ def test_estimate_says_which_numbers_it_assumes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sharding", ["nope=3", "generate_files=x", "generate_files=-1", "generate_files"])
-def test_wrong_sharding(sharding: str) -> None:
+def test_invalid_sharding_exits_2(sharding: str) -> None:
     assert offline("estimate", EXAMPLE, "--sharding", sharding).exit_code == 2
 
 
-def test_a_file_with_faults(tmp_path: Path) -> None:
+def test_a_file_with_faults_exits_1(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("jobName: x\n")
     assert offline("estimate", str(file)).exit_code == 1

@@ -22,7 +22,7 @@ def busy(api: FakeApi) -> FakeApi:
     return api
 
 
-def test_in_a_pipe_it_prints_once(busy: FakeApi, run: Run) -> None:
+def test_top_prints_once_in_a_pipe(busy: FakeApi, run: Run) -> None:
     text = output_of(run("top"))
     assert "RUNNING  report" in text
     assert "w1" in text
@@ -30,14 +30,14 @@ def test_in_a_pipe_it_prints_once(busy: FakeApi, run: Run) -> None:
     assert len(busy.requests) == 2
 
 
-def test_json(busy: FakeApi, run: Run) -> None:
+def test_json_has_the_overview_and_the_workers(busy: FakeApi, run: Run) -> None:
     found = json.loads(output_of(run("top", "--json")))
     assert found["now"]["groups"][0]["name"] == "default"
     assert found["workers"][0]["name"] == "w1"
     assert len(busy.requests) == 2
 
 
-def test_an_api_that_does_not_answer(run: Run) -> None:
+def test_an_api_that_does_not_answer_exits_3(run: Run) -> None:
     assert run("top").exit_code == 3
 
 

@@ -39,7 +39,7 @@ def verdicts(run: Run) -> dict[str, tuple[str, str]]:
     return {each["check"]: (each["verdict"], each["found"]) for each in found}
 
 
-def test_everything_is_fine(api: FakeApi, run: Run) -> None:
+def test_a_healthy_setup_passes_every_check(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/health", healthy())
     api.on("GET", "/v1/now", overview())
     found = run("doctor")

@@ -58,7 +58,7 @@ def test_the_job_is_named_after_the_folder(folder: str, name: str) -> None:
     assert json.loads(output_of(offline("init", folder, "--json")))["jobName"] == name
 
 
-def test_a_wrong_name_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_invalid_names_and_unwritable_folders_are_rejected(tmp_path: Path) -> None:
     assert offline("init", "--name", "a/b").exit_code == 2
     (tmp_path / "file").write_text("")
     found = offline("init", "file/below", "--name", "x")

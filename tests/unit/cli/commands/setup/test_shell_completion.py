@@ -44,7 +44,7 @@ def completed(url: str, *words: str) -> list[str]:
         (("files", "report", "t1", "--step", "o"), ["other"]),
     ],
 )
-def test_names_of_the_api(api: FakeApi, words: tuple[str, ...], names: list[str]) -> None:
+def test_names_are_read_from_the_api(api: FakeApi, words: tuple[str, ...], names: list[str]) -> None:
     api.on("GET", "/v1/definitions", page(listed("report"), listed("reconcile"), listed("other")))
     api.on("GET", "/v1/jobs", page(job(), job(trigger="t2")))
     api.on("GET", "/v1/jobs/report/t1", job("RUNNING", step("main"), step("merge"), step("other")))
@@ -56,7 +56,7 @@ def test_names_of_the_api(api: FakeApi, words: tuple[str, ...], names: list[str]
     assert len(api.requests) <= 1
 
 
-def test_it_is_silent_without_an_answer(api: FakeApi) -> None:
+def test_completion_is_silent_without_an_answer(api: FakeApi) -> None:
     api.on("GET", "/v1/definitions", Reply(b"<html>", 200))
     with api.served() as url:
         assert completed(url, "job", "") == []
@@ -64,7 +64,7 @@ def test_it_is_silent_without_an_answer(api: FakeApi) -> None:
     assert completed("", "job", "") == []
 
 
-def test_it_waits_at_most_a_second(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_waits_at_most_a_second(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
     from typing import Any, cast
 
