@@ -79,7 +79,7 @@ class Workers:
             self._start_one(number)
 
     def stop(self) -> None:
-        """Terminate all workers, then kill what is left of them and of their tasks."""
+        """Terminate all workers, then kill their remaining processes and tasks."""
         processes = list(self._running.values())
         for process in processes:
             process.send_signal(signal.SIGTERM)

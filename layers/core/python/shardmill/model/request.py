@@ -60,7 +60,7 @@ class JobRequest(Model):
     files: list[GivenFile] = Field(default_factory=list, max_length=100)
     data_token: DataToken | None = Field(
         default=None,
-        exclude=True,  # of what is stored and compared
+        exclude=True,  # not stored or compared with the request
         repr=False,
         description="a secret for the tasks of a Job with info.auth, to read private data with",
     )

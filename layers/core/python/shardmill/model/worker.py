@@ -20,7 +20,7 @@ from shardmill.model.transfers import MAX_STORED, Stored
 
 MAX_BATCH = 10
 MAX_EXCHANGED = 50
-"""Tasks in a request that leases or reports more than a batch: of a worker that waits at SQS."""
+"""Maximum tasks in a lease or report of a worker that waits at SQS, which can exceed a batch."""
 MAX_HELD = 2_000
 MAX_RUNNING = 1_000
 MAX_APPS_BYTES = 50_000
@@ -97,9 +97,11 @@ class Worker(Answer):
     id: str
     name: str
     groups: list[str]
-    bindings: list[GroupBinding] = Field(default_factory=list, description="since when it is in its groups")
+    bindings: list[GroupBinding] = Field(
+        default_factory=list, description="its groups, with the times at which it joined them"
+    )
     host: str = ""
-    ip: str | None = Field(default=None, description="as it says, or else its sourceIp")
+    ip: str | None = Field(default=None, description="as the worker registered it, or else its sourceIp")
     source_ip: str | None = Field(
         default=None, description="where its last request came from; absent for a worker that uses AWS"
     )
@@ -306,7 +308,7 @@ class Reported(Answer):
 
 
 class LeaseRefusal(Answer):
-    """Why no task was leased, as the problem of POST /v1/work:lease says it."""
+    """Why no task was leased: the problem that POST /v1/work:lease would return."""
 
     code: str
     detail: str

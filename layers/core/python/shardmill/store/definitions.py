@@ -181,7 +181,7 @@ class Definitions:
         return {item["job_name"]: item.get("parents", []) for item in items if not item.get("deleted")}
 
     def children(self, job_name: str, *, after: str = "") -> Iterator[str]:
-        """The names of the definitions that depend on this one, in order; those behind the name `after`."""
+        """The names of the definitions that depend on this one, in order, starting after the name `after`."""
         partition = keys.partition_of(keys.definition_head(job_name))
         start = keys.definition_child(job_name, after) if after else None
         items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True, start=start)

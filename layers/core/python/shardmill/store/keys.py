@@ -191,7 +191,7 @@ def job_secret(job_id: str) -> Key:
 
 
 def counted(job_id: str, child: str) -> Key:
-    """A row that says that a definition has counted the success of a job."""
+    """Marks that a definition has counted the success of a job."""
     return {"pk": f"{_JOB}{job_id}", "sk": f"{_COUNTED}{child}"}
 
 

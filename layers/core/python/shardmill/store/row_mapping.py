@@ -64,8 +64,8 @@ def _bytes(value: Any) -> int:
 class Row:
     """An immutable value that is stored as one item, with one attribute for each field.
 
-    Its subclasses are declared like dataclasses. They are none, because `dataclass` compiles six methods for
-    each class, which takes several milliseconds of each cold start.
+    Its subclasses are declared like dataclasses. They are not dataclasses, because `dataclass` compiles six
+    methods for each class, which adds several milliseconds to each cold start.
     """
 
     def __init__(self, *args: Any, **values: Any) -> None:

@@ -17,7 +17,7 @@ KEEP_WORKER_SECONDS = 30 * 86400
 MAX_FAILING = 20
 """How many tasks of a series of failures a worker's row names; more are only counted."""
 MAX_FOLLOWED = 100
-"""Tasks of a worker whose logs are uploaded while they run; those of others come when they are larger."""
+"""Tasks of a worker whose logs are uploaded while they run; the others upload only whole chunks."""
 MEMBERS_PAGE = 25
 
 
@@ -45,8 +45,8 @@ NO_FAILURES = Failures()
 class Tally:
     """What a worker did since its row was last updated.
 
-    `failures` are those since its last success, `before` those before its first success in this tally, and
-    `longest` is the longest series of failures without a success.
+    `failures` counts failures since its last success, `before` failures before its first success in this
+    tally, and `longest` is the longest series of failures without a success.
     """
 
     checkout: int = 0

@@ -1,6 +1,6 @@
 """The files of the dashboard, read and compressed on first use and then served from memory.
 
-The address of a file contains a digest of all files, so that browsers may keep it for ever. The page itself
+The address of a file contains a digest of all files, so that browsers can cache it forever. The page itself
 is revalidated, and refers to the files of its own version.
 """
 

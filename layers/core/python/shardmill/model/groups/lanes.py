@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 BANDS = ("high", "normal", "low")
 MAX_LANES = 16
-"""Queues of a group, and so the priorities that are kept apart at a time."""
+"""Queues of a group, and therefore the number of priorities that can be kept apart at a time."""
 
 UNUSED_MS = 120_000
 """How long a lane is marked as unused before its priority is removed: senders cache the table for seconds,

@@ -62,7 +62,7 @@ class Usage:
         return self._table.update_request(update)
 
     def moves(self, old: str, new: str, one: Limits) -> list[Item]:
-        """The writes that move what is counted to another application; the claim is the last one.
+        """The writes that move a count to another application; the claim is the last one.
 
         `old`, `new`: the applications as `keys.application_reference` writes them, or empty.
         """
@@ -72,7 +72,7 @@ class Usage:
         return released + claimed
 
     def reference(self, application: str, known: str = "") -> str:
-        """The application in which something that is saved now is counted; `known`: that of before."""
+        """The application that counts a row saved now; `known`: the one that counted it before."""
         return keys.application_reference(application) if self.limits.any else known
 
     def release_job(self, job: JobRow, stored: int | None) -> bool:
@@ -142,7 +142,7 @@ class Usage:
         return self._write([self._table.update_request(mark), more])
 
     def counted(self) -> tuple[str, int]:
-        """The limits for which everything that existed was counted, and when."""
+        """The limits for which all existing rows were counted, and when."""
         item = self._table.get(keys.counted_limits()) or {}
         return str(item.get("limits", "")), int(item.get("time", 0))
 
