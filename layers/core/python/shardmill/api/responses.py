@@ -46,7 +46,7 @@ def actor() -> Actor:
 
 
 def visible(scope: str = "read") -> Visible:
-    """What the caller may see, or use in another scope."""
+    """The filter for resources that the caller may see, or use in another scope."""
     return Visible(mill(), actor(), scope)
 
 

@@ -69,7 +69,7 @@ class Machines:
             self._begin(machine, name, text)
 
     def _begin(self, machine: str, name: str, given: str, absent: Container[str] = ()) -> bool:
-        """Start an execution. False if AWS answers that what `machine` names is absent.
+        """Start an execution. False if AWS answers that `machine` does not exist.
 
         The update of a stack that introduces the alias creates it after it has updated functions.
         """

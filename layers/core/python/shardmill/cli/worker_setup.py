@@ -1,4 +1,4 @@
-"""What `shardmill worker` checks and connects to before it takes tasks."""
+"""Checks and connections of `shardmill worker` before it takes tasks."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ WithDependents = Annotated[
     bool,
     typer.Option(
         "--downstream",
-        help="Then rerun the jobs with the same data time that depend on this one, each after its parents.",
+        help="Also rerun the dependent jobs with the same data time, each after its parents.",
     ),
 ]
 OptionalStepName = Annotated[

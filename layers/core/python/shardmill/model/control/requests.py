@@ -55,7 +55,7 @@ class Rerun(Reason):
 
     dependents: bool = Field(
         default=False,
-        description="also rerun the jobs of the same dataTime that depend on this one, each after its parents",
+        description="also rerun the dependent jobs of the same dataTime, each after its parents",
     )
 
     params: Params = Field(

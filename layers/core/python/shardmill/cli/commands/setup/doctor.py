@@ -1,4 +1,4 @@
-"""doctor: check the set-up and say what to do."""
+"""doctor: check the setup and suggest fixes."""
 
 from __future__ import annotations
 
