@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BATCH = 10
 MAX_HIDE_SECONDS = 43_000  # SQS allows 12 h, counted from when the message was received
 MAX_DELAY_SECONDS = 900
-MAX_PREFIX = 57  # a queue name has 80 characters, including a stack name of 46 and the id of its API
+MAX_PREFIX = 57  # of the 80 characters of a queue name; fits a stack name of 46 and the id of its API
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
 _Count = Literal[

@@ -46,7 +46,7 @@ AHEAD_MS = 90_000
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
 MIXED_GROUP_CACHE_MS = 1_000
-"""Of a group with several priorities in use, in which more are added often."""
+"""For groups with several priorities in use, to which priorities are added often."""
 
 WORKER_CACHE_MS = 3_000
 EMPTY_QUEUE_MS = 1_000

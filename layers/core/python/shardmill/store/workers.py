@@ -17,7 +17,7 @@ KEEP_WORKER_SECONDS = 30 * 86400
 MAX_FAILING = 20
 """How many tasks of a series of failures a worker's row names; more are only counted."""
 MAX_FOLLOWED = 100
-"""Tasks of a worker whose logs are uploaded while they run; the others upload only whole chunks."""
+"""Maximum tasks of a worker whose logs are uploaded while they run; other logs are uploaded at the end."""
 MEMBERS_PAGE = 25
 
 

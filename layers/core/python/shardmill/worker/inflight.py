@@ -181,7 +181,8 @@ class InflightTasks:
     # the reporting thread
 
     def take_results(self) -> list[tuple[InflightTask, Result]]:
-        """Wait for a batch of results, a moment longer while more are expected; empty when it is over."""
+        """Wait for a batch of results, a moment longer while more are expected; empty when no more will
+        come."""
         with self._lock:
             while not self._results and not self._over:
                 self._finished.wait()
@@ -283,7 +284,7 @@ class InflightTasks:
 
     @property
     def occupied(self) -> int:
-        """How many tasks wait for a slot or have one."""
+        """The number of tasks that wait for a slot or have one."""
         with self._lock:
             return len(self._waiting) + len(self._running)
 
@@ -296,7 +297,7 @@ class InflightTasks:
             return self._take_waiting(list(self._waiting))
 
     def abandon(self) -> None:
-        """Stop the running tasks; those that are cut short are not reported."""
+        """Stop the running tasks; interrupted tasks are not reported."""
         with self._lock:
             running = list(self._running)
             for task in running:

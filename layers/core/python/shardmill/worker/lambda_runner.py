@@ -67,8 +67,8 @@ def run_batch(
 ) -> list[str]:
     """Run as many tasks as an SQS event has messages, at most until `context_deadline_ms` (since 1970).
 
-    These are its own tasks, or waiting ones of higher priorities. Returns the ids of the messages that SQS
-    must keep because their tasks have not ended.
+    The tasks are those of the messages, or waiting tasks of higher priorities. Returns the ids of the
+    messages that SQS must keep because their tasks have not ended.
     """
     messages = [_message(mill, record) for record in records]
     leases = _lease(mill, messages, now)

@@ -21,7 +21,7 @@ class QueueEmpty(_Fixed):
 
 
 class NoEligibleWork(_Fixed):
-    """Workunits wait, but none that the client may run."""
+    """Workunits wait, but the client may run none of them."""
 
     text = "No eligible workunit found"
 

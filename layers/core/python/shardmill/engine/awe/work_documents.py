@@ -26,7 +26,7 @@ from shardmill.store.rows import JobRow, StepRow
 
 _SCRIPT = "SHARDMILL_SCRIPT"
 _READ_BY_CLIENTS = ("'", "@", "${")
-"""What clients would change in a text of `args`; such a text is passed in a variable instead."""
+"""Characters of `args` that clients would change; a text that contains them is passed in a variable."""
 
 
 def work_document(

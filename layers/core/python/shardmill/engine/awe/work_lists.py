@@ -74,7 +74,7 @@ def _of_step(mill: Mill, job: JobRow, step: StepRow, state: str) -> Iterator[Lis
 
 
 def queue_summary(mill: Mill, visible: Visible, now: int) -> dict[str, dict[str, int]]:
-    """How many jobs, tasks, workunits and clients there are, and what they do."""
+    """The numbers of jobs, tasks, workunits and clients, by state."""
     jobs = live_jobs(mill, visible)
     tasks: Counter[str] = Counter()
     works: Counter[str] = Counter()

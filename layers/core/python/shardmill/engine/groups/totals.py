@@ -1,4 +1,4 @@
-"""Worker totals: record what workers did, and suspend a worker that fails where others succeed."""
+"""Worker totals: record the work of workers, and suspend a worker that fails where others succeed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record_totals(
 ) -> WorkerRow | None:
     """Add a tally to a worker's row. Returns the row; None if there is none, as for the Lambda runner."""
     if tally.before.count:
-        # The first success in the totals resets the stored failures, so read them before.
+        # The first success in the totals resets the stored failures, so read them first.
         failed = mill.workers.add_failures(worker_id, tally.before, now=now)
         if failed:
             series = Failures(failed.failures, frozenset(failed.failing))
@@ -89,7 +89,8 @@ def _suspend_after(mill: Mill, worker: WorkerRow, series: Failures, added: Failu
 
 
 def _is_multiple_reached(count: int, added: int) -> bool:
-    """Whether to compare with other workers, which costs reads: after every fifth failure of a series."""
+    """Whether to compare with other workers; because this costs reads, after every fifth failure of a
+    series."""
     return count // FAILURES_IN_A_ROW > (count - added) // FAILURES_IN_A_ROW
 
 

@@ -36,7 +36,7 @@ class LiveJobs(Answer):
 
 
 class GroupActivity(Answer):
-    """A worker group and what its live workers hold."""
+    """A worker group and the tasks of its live workers."""
 
     name: str
     kind: GroupKind
@@ -54,7 +54,7 @@ class DeadLetterCount(Answer):
 
 
 class Now(Answer):
-    """An overview of everything that is going on."""
+    """An overview of the deployment."""
 
     live: dict[str, LiveJobs] = Field(description="by state, newest first")
     failed: list[Job] = Field(description="of the newest Jobs, those that failed within a day")
@@ -68,7 +68,8 @@ class Now(Answer):
 
 
 def overview(mill: Mill, now: int, visible: Visible, operates: bool = False) -> Now:
-    """Return the overview of what the caller may see; the number of rows that it reads is limited.
+    """Return the overview of the resources that the caller may see; the number of rows that it reads is
+    limited.
 
     `operates`: whether the caller may operate the whole deployment.
     """

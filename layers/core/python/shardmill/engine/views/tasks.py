@@ -128,8 +128,8 @@ def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
 def _attempts(mill: Mill, step: StepRow, rank: int, of_runs: Sequence[Shard]) -> list[Attempt]:
     """Return every attempt that was handed out, in order; `of_runs`: the shard in each run of the Job.
 
-    A success without output is recorded only in its shard. What a crash kept from being recorded is shown as
-    lost.
+    A success without output is recorded only in its shard. An attempt whose end was not recorded because of a
+    crash is shown as lost.
     """
     found: list[Attempt] = []
     for run, shard in enumerate(of_runs, 1):
