@@ -67,9 +67,7 @@ def _with_token(event: Any, change: Callable[[str], str]) -> Any:
         return event
     changed = {**event, **({"detail": _with_token(event["detail"], change)} if "detail" in event else {})}
     if (token := event.get(_TOKEN)) is not None:
-        changed[_TOKEN] = (
-            change(token) if isinstance(token, str) else MASK
-        )  # a value that is not a text is never valid
+        changed[_TOKEN] = change(token) if isinstance(token, str) else MASK  # other types are never valid
     return changed
 
 

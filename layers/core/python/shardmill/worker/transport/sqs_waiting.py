@@ -26,9 +26,7 @@ MAX_HEARTBEAT_SECONDS = 60
 """Heartbeats come at least this often, because they renew the addresses and announce new lanes."""
 
 _SPARE_SECONDS = 10.0
-_MAX_BYTES = (
-    10 * 300_000
-)  # ten messages of SQS's maximum size; Shardmill's messages have less than a hundredth of it
+_MAX_BYTES = 10 * 300_000  # ten messages of SQS's maximum size; Shardmill's are a hundred times smaller
 
 
 class SqsUnreachable(Exception):
