@@ -110,7 +110,8 @@ class Machines:
     def stop_running(self, most: int) -> int:
         """Stop up to `most` running executions of each state machine; return how many were found.
 
-        The list is eventually consistent. Those that Step Functions throttles are left for the next call.
+        The list is eventually consistent. The next call stops executions for which Step Functions throttled
+        this one.
         """
         found = 0
         for machine in (self._job_machine, self._step_machine):

@@ -117,7 +117,7 @@ class Queues:
         first: int = 0,
         tagged: bool = True,
     ) -> list[str]:
-        """Create the queues of a group, or those from the number `first` on. Idempotent.
+        """Create the queues of a group, starting with number `first`. Idempotent.
 
         `prefix`: of all queues of the deployment. `tagged`: the alarm about waiting tasks finds them.
         """

@@ -100,7 +100,7 @@ def api_checks(client: Client, now: datetime | None = None) -> Iterator[Finding]
 
 
 def _version(health: Any) -> Finding:
-    """Compare the API's version with that of this command."""
+    """Compare the API's version with the version of this command."""
     own = version("shardmill")
     found = health.get("version") if isinstance(health, dict) else None
     if not found:

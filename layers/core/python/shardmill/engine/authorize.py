@@ -22,7 +22,7 @@ ADMIN = Actor("admin")
 TOKEN_PREFIX = "sm_"  # noqa: S105 - not a secret
 SCHEMES = ("bearer",)
 AWE_SCHEMES = ("bearer", "cg_token", "oauth", "mgrast")
-"""The schemes that clients and submitters of the AWE protocol send; all tokens are those of this API."""
+"""The schemes that clients and submitters of the AWE protocol send; all of them carry tokens of this API."""
 TOKEN_CACHE_MS = 60_000
 """How long a revoked token may still work, because functions cache the rows of tokens."""
 USE_INTERVAL_MS = 3_600_000

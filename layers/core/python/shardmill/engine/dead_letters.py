@@ -129,7 +129,7 @@ def _reason_and_payload(source: str, message: Message) -> tuple[str, str]:
         return _failed_event(message)
     if source == NOTIFICATION:
         return "the notification was not delivered in any attempt", message.body
-    return "the message is not that of a task", message.body
+    return "the message is not a task message", message.body
 
 
 def _failed_event(message: Message) -> tuple[str, str]:

@@ -244,7 +244,8 @@ def suspend(mill: Mill, job_name: str, actor: Actor, reason: str, now: int) -> D
 
 
 def resume(mill: Mill, job_name: str, now: int) -> Definition:
-    """Accept new Jobs of a definition again. The tick starts those that its parents requested meanwhile."""
+    """Accept new Jobs of a definition again. The tick starts the Jobs that its parents requested
+    meanwhile."""
     return _set_suspended(mill, job_name, None, now)
 
 

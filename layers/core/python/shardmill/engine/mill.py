@@ -154,7 +154,7 @@ class TtlCache(Generic[K, V]):
         self._rows: dict[K, tuple[int, V]] = {}
 
     def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
-        """Return the rows of `wanted` that exist, reading those that are missing or expired in one call.
+        """Return the existing rows of `wanted`; missing and expired ones are read in one call.
 
         Another thread may clear the cache meanwhile, so the result is built from local values.
         """

@@ -103,7 +103,7 @@ def _save_and_exit(snapshots: Snapshots) -> None:
 
 
 def _stop_functions() -> None:
-    """Stop the Lambda processes, and lower this process's priority below that of the one that saves."""
+    """Stop the Lambda processes, and give this process a lower priority than the process that saves."""
     os.setpriority(os.PRIO_PGRP, 0, 19)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)

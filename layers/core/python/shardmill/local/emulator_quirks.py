@@ -42,7 +42,7 @@ def keep_authorizers_uncached(template: dict[str, Any]) -> None:
 
 def pass_large_bodies(template: dict[str, Any]) -> None:
     """Let the API function take and return files of 100 MB. The limits of API Gateway and Lambda, which
-    MiniStack does not have, are those of a network; AWE clients know no other way for their outputs."""
+    MiniStack does not have, apply on AWS only; AWE clients have no other way to upload their outputs."""
     function = template["Resources"].get("ApiFunction", {}).get("Properties", {})
     if "Environment" in function:
         function["Environment"]["Variables"]["SHARDMILL_MAX_BODY_BYTES"] = str(MAX_BODY_BYTES)
@@ -242,7 +242,8 @@ def limit_log_streams(functions: Any, logs: Any) -> None:
 
 
 def limit_metrics(metrics: Any) -> None:
-    """Keep the latest points of each metric: MiniStack keeps those of two weeks, several per invocation."""
+    """Keep the latest points of each metric: MiniStack keeps the points of two weeks, several per
+    invocation."""
     find = metrics._metric_bucket
 
     def find_and_remove(key: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Detect requests from pages of other web sites: the emulator checks no signatures and answers anyone.
 
 A browser names the site of a page in `Origin` or `Sec-Fetch-Site`, and the host that the page believes to
-talk to in `Host`. Programs send no such names, or that of this machine.
+talk to in `Host`. Programs send no such names, or the name of this machine.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Workers:
             )
 
     def supervise(self) -> None:
-        """Restart workers that failed, after a delay; not those that exited because they were drained."""
+        """Restart workers that failed, after a delay, but not workers that were drained and exited."""
         now = time.monotonic()
         for number, process in list(self._running.items()):
             if (code := process.poll()) is not None:

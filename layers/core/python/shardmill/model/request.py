@@ -72,7 +72,7 @@ OTHER_SPELLINGS: dict[type[BaseModel], tuple[str, ...]] = {JobRequest: ("duratio
 def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
     """Parse and validate a request; returns it, or None and all faults.
 
-    `define`: the definition that it names, to check what it changes in its steps; None to skip that check.
+    `define`: the definition that it names, to check the overrides of its steps; None to skip that check.
     """
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a request must be an object")]

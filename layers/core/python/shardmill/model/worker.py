@@ -187,7 +187,7 @@ class HeartbeatAnswer(Answer):
 
 
 class LeaseRequest(Request):
-    """`messages`: what the worker received at SQS; otherwise Shardmill receives messages, and waits for them.
+    """`messages`: the messages that the worker received at SQS; without them, Shardmill waits for messages.
 
     Messages that lead to no lease become visible to other workers again, all of them if `max` is 0.
     """

@@ -166,7 +166,7 @@ class Definitions:
             yield self._table.update_request(raised)
 
     def heads(self, job_names: Iterable[str]) -> dict[str, Listed]:
-        """The newest versions of definitions, those that exist."""
+        """The newest versions of the definitions that exist."""
         wanted = [keys.definition_head(name) for name in job_names]
         items = self._table.batch_get(wanted, only=(*Listed.names(), "deleted"))
         return {item["job_name"]: Listed.from_item(item) for item in items if not item.get("deleted")}

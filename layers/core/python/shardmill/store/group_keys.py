@@ -26,7 +26,7 @@ def group(name: str) -> Key:
 
 
 def member(group_name: str, worker_id: str, app: str = EVERY_APP) -> Key:
-    """A worker of a group among all of them, or among those that run a program."""
+    """A worker of a group, among all workers or among workers that run a program."""
     return {"pk": f"GROUP#{group_name}", "sk": f"{members_with(app)[1]}{worker_id}"}
 
 

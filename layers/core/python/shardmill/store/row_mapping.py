@@ -48,7 +48,7 @@ def _plan(row: Any) -> _Plan:
 
 
 def _enum(hint: Any) -> Callable[[Any], Any] | None:
-    """Converts the value of an attribute to that of a field; text, numbers and sets are used as they are."""
+    """Converts the value of an attribute to the value of a field; text, numbers and sets are unchanged."""
     return hint if isinstance(hint, type) and issubclass(hint, Enum) else None
 
 

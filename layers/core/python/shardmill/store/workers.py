@@ -43,7 +43,7 @@ NO_FAILURES = Failures()
 
 @dataclass(slots=True)
 class Tally:
-    """What a worker did since its row was last updated.
+    """The work of a worker since its row was last updated.
 
     `failures` counts failures since its last success, `before` failures before its first success in this
     tally, and `longest` is the longest series of failures without a success.
@@ -192,7 +192,7 @@ class Workers:
     ) -> WorkerRow | None:
         """Add a tally and the ids of leased tasks to a worker's row; None if the worker is unknown.
 
-        `receipts`: replace those that the row holds.
+        `receipts`: replace the receipts in the row.
         """
         update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now), now)
         if tally.done:

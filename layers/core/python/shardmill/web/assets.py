@@ -57,7 +57,7 @@ class Asset:
 def serve(path: str, headers: Mapping[str, str], origin: str = "") -> Asset | None:
     """Answer a GET of the page or one of its files; None if there is no such file.
 
-    `headers`: those of the request, with names in lower case. `origin`: one that the page may also send
+    `headers`: the request headers, with names in lower case. `origin`: another origin that the page may send
     requests to.
     """
     name, caching = _file_at(path)

@@ -235,7 +235,7 @@ class InflightTasks:
             return changed
 
     def drain(self, draining: bool) -> bool:
-        """Lease no more tasks and end after those that are held; return whether this is a change."""
+        """Lease no more tasks and end after the held ones; return whether this is a change."""
         with self._lock:
             changed, self._draining = self._draining != draining, draining
             self._changed.notify_all()
@@ -289,7 +289,7 @@ class InflightTasks:
             return len(self._waiting) + len(self._running)
 
     def close(self) -> list[Lease]:
-        """Lease no more tasks; remove and return those that were not started."""
+        """Lease no more tasks; remove and return the tasks that were not started."""
         with self._lock:
             self._open = False
             for condition in (self._arrived, self._changed, self._finished):

@@ -1,4 +1,4 @@
-"""What a worker reports about its machine: its address, and on EC2 the instance, its type and its region.
+"""The description of a worker's machine: its address, and on EC2 the instance, its type and its region.
 
 The instance metadata service (IMDSv2) is asked only if the machine says that it is an EC2 instance, so that a
 start elsewhere never waits for an address that does not answer.

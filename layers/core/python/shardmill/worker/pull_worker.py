@@ -285,7 +285,7 @@ class PullWorker:
             self._call("hand-back", partial(self._hand_back, leases, reason), _HAND_BACK_SECONDS)
 
     def _wait_for_leasing_threads(self) -> None:
-        """A thread with a pending lease call hands back what it receives."""
+        """A thread with a pending lease call hands back the tasks that it receives."""
         deadline = time.monotonic() + _LAST_LEASE_SECONDS
         for thread in self._leasing_threads:
             if not self._waits.join(thread, max(0.0, deadline - time.monotonic())):

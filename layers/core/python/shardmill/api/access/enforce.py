@@ -37,7 +37,8 @@ def check_access(route: Route, path: str, actor: Actor) -> None:
             raise Forbidden(f"this needs the scope {route.scope!r} without limits")
         return
     parameters = route.parameters(path)
-    # The functions check lists, bodies and owners of workers; those of the AWE protocol also its ids.
+    # The functions check lists, bodies and owners of workers; AWE functions also check the ids of the
+    # protocol.
     if not parameters or route.scope == "worker" or route.awe:
         return
     if _covers(mill(), route, actor, route.scope, parameters):

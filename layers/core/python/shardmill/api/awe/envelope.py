@@ -82,7 +82,7 @@ def response_size(data: Any) -> int:
 
 
 def response(result: Any) -> dict[str, Any]:
-    """The response of a Lambda function for what a route returned: data, or an AweAnswer."""
+    """The response of a Lambda function for the return value of a route: data, or an AweAnswer."""
     answer = result if isinstance(result, AweAnswer) else AweAnswer(result)
     if answer.content is not None:
         return _file(answer.content)

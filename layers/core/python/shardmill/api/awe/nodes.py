@@ -196,7 +196,7 @@ def _part_wanted(request: AweRequest) -> PartWanted | None:
 
 
 def _change(request: AweRequest, row: NodeRow, form: Form, announced: Announced | None) -> AweAnswer:
-    """Apply what a form contains to a node that belongs to no output."""
+    """Apply the content of a form to a node that belongs to no output."""
     now = request.now
     if "parts" in form.texts:
         name = _file_name(form.texts.get("file_name", ""))

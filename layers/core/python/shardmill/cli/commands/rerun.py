@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shardmill.client.control import Actions
     from shardmill.model.job import Job
 
-Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only those that failed.")]
+Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only failed ones.")]
 Steps = Annotated[
     list[str] | None,
     typer.Option(

@@ -77,14 +77,14 @@ def _counts(now: dict[str, Any]) -> Text:
 
 
 def _jobs(now: dict[str, Any]) -> list[dict[str, Any]]:
-    """Live Jobs by state, then failed ones, then those that ended, each once."""
+    """Live Jobs by state, then failed Jobs, then ended Jobs, each once."""
     live = [job for state in _LIVE for job in now["live"].get(state, {}).get("items", [])]
     found = {job["id"]: job for job in [*live, *now["failed"], *now["ended"]]}
     return list(found.values())
 
 
 class _List:
-    """A table that fits the terminal as those of the other commands do: states and times stay readable."""
+    """A table that fits the terminal, like the tables of other commands: states and times stay readable."""
 
     def __init__(self, *headings: str) -> None:
         self._headings = headings

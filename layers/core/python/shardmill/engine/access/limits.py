@@ -1,4 +1,5 @@
-"""Limits of applications: create Jobs within them, report which one is reached, and show what is used."""
+"""Limits of applications: create Jobs within them, report the limit that is reached, and show the present
+use."""
 
 from __future__ import annotations
 

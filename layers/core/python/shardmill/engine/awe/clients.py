@@ -119,7 +119,7 @@ def heartbeat(
 def _lost(mill: Mill, worker: WorkerRow, now: int) -> set[str]:
     """The units that a client lost during a silence and may still run.
 
-    Those that it has reported may be among them; clients ignore ids that they do not know.
+    Reported units may be among them; clients ignore unknown ids.
     """
     if now - worker.seen < SILENT_MS:
         return set()

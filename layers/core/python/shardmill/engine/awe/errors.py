@@ -1,4 +1,4 @@
-"""The errors of the AWE protocol. Clients compare the texts of those that have a fixed one."""
+"""The errors of the AWE protocol. Clients compare the fixed texts."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class JobFilter:
 
 
 class JobPage(NamedTuple):
-    """A part of a list. `total`: how many jobs match; if `truncated`, of those that were read."""
+    """A part of a list. `total`: how many jobs match; if `truncated`, only among the jobs that were read."""
 
     jobs: list[JobRow]
     total: int

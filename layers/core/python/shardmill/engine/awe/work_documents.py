@@ -138,7 +138,7 @@ def _plain_predata(file: dict[str, Any], base: str, key: str) -> dict[str, Any]:
 
 
 def _with_producers(mill: Mill, leased: Lease, index: int) -> Sequence[StepRow]:
-    """The step of a lease and those that produce its files."""
+    """The step of a lease and the steps that produce its files."""
     step = mill.jobs.step(leased.job_id, leased.run, index)
     assert step is not None
     spec = step.define

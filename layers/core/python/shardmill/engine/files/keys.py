@@ -12,7 +12,7 @@ def job_prefixes(job_id: str) -> tuple[str, str]:
 
 
 def files_of(job_id: str) -> str:
-    """The prefix of the files of a Job: those submitted with it, and those that its tasks stored."""
+    """The prefix of the files of a Job: submitted files, and files that its tasks stored."""
     return f"{FILES}/{job_id}/"
 
 

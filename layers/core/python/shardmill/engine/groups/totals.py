@@ -43,7 +43,7 @@ def record_totals(
 
 
 def suspend_after_failures(mill: Mill, worker: WorkerRow, tally: Tally, now: int) -> WorkerRow:
-    """Suspend a worker after a tally was added to its row, if its failures ask for it; return its row."""
+    """Suspend a worker after a tally was added to its row, if its failures require it; return its row."""
     _limit_sets(mill, worker)
     series = Failures(worker.failures, frozenset(worker.failing))
     if tally.longest.count > series.count:
@@ -123,7 +123,7 @@ def _failures_of_worker(mill: Mill, worker_id: str, by_step: dict[StepKey, set[i
 
 
 def _others_succeed(mill: Mill, worker: WorkerRow, now: int) -> bool:
-    """Whether other workers of its groups succeed while this one fails; also if there are no others."""
+    """Whether other workers of its groups succeed while this one fails; also true without other workers."""
     live = islice(live_workers(mill, worker.groups, now), _MAX_COMPARED)
     others = [each for each in live if each.id != worker.id]
     since = worker.failing_since or now

@@ -29,7 +29,7 @@ MAX_PARENTS = 5
 
 
 def explain(mill: Mill, job: JobRow, now: int, visible: Visible) -> list[str]:
-    """Return what a Job waits for, most important first; of a failed Job, the first failure."""
+    """Return the reasons why a Job waits, most important first; for a failed Job, the first failure."""
     return [*_sentences(mill, job, now, visible), *_lateness(job)]
 
 

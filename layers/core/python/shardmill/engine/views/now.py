@@ -57,14 +57,14 @@ class Now(Answer):
     """An overview of the deployment."""
 
     live: dict[str, LiveJobs] = Field(description="by state, newest first")
-    failed: list[Job] = Field(description="of the newest Jobs, those that failed within a day")
-    ended: list[Job] = Field(description="of the newest Jobs, those that ended within an hour")
-    ended_more: bool = Field(description="whether older Jobs were left out")
+    failed: list[Job] = Field(description="the newest Jobs that failed within a day")
+    ended: list[Job] = Field(description="the newest Jobs that ended within an hour")
+    ended_more: bool = Field(description="whether older Jobs were omitted")
     groups: list[GroupActivity]
     dead_letters: DeadLetterCount | None = Field(
         default=None, description="for tokens with the scope operate without limits"
     )
-    schedules: list[SavedSchedule] = Field(description="those that will fire, the next first")
+    schedules: list[SavedSchedule] = Field(description="schedules that will fire, the next one first")
 
 
 def overview(mill: Mill, now: int, visible: Visible, operates: bool = False) -> Now:

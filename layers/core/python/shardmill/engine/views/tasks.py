@@ -31,7 +31,7 @@ NOT_MADE = Shard(state=TaskState.WAITING)
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
     """Return a step, with the state of each of its tasks if it has at most MAX_TASK_STATES.
 
-    The files of a step with one task that succeeded are those of the task.
+    A step with one task that succeeded shows the files of the task.
     """
     if not 0 < task_count(step) <= MAX_TASK_STATES:
         return step_view(job, step, nodes, counts(mill, [step])[step.index])

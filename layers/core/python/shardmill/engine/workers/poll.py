@@ -90,7 +90,7 @@ def _check_worker(worker: WorkerRow, session: int | None) -> None:
 def _own_messages(
     mill: Mill, worker: WorkerRow, received: Sequence[ReceivedMessage], now: int
 ) -> list[Message]:
-    """The messages that a worker brings, without those of queues that are not its own."""
+    """The messages that a worker brings, except messages of queues that are not its own."""
     if not received:
         return []
     rows = group_rows(mill, worker.groups, now).values()
@@ -172,8 +172,8 @@ class _Lanes:
     def lease_from_all(self, worker: WorkerRow, most: int) -> list[Lease]:
         """Poll the queues without waiting, until there are enough tasks.
 
-        In a group with several priorities, those that were empty a moment ago are polled only if there
-        is nothing in the others: otherwise each task of a low priority would cost a call for each higher one.
+        In a group with several priorities, queues that were empty a moment ago are polled only if the others
+        are empty: otherwise each task of a low priority would cost a call for each higher one.
         """
         self.bounced_from.clear()
         empty = self._known_empty(worker) if any(group.lane_table.mixed for group in self.groups) else {}

@@ -52,7 +52,7 @@ def _beginnings(text: str, field: str) -> set[str]:
 
 
 def unfilled_in_text(text: str) -> list[str]:
-    """The placeholders in a text that is not JSON: the usual ones, and those that stand for a value."""
+    """The placeholders in a text that is not JSON: usual ones, and placeholders that stand for a value."""
     values = re.findall(r":\s*#([A-Za-z][A-Za-z0-9_]*)\s*[,}\]]", text)
     usual = [found[1] for found in _PLACEHOLDER.finditer(text) if found[1] in _USUAL]
     return list(dict.fromkeys([*values, *usual]))

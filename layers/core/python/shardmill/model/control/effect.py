@@ -35,7 +35,7 @@ class Effect(Answer):
     state: JobState = Field(description="of the Job now")
     changes: bool = Field(description="whether the action changes anything")
     becomes: JobState | None = Field(
-        description="the state of the Job right after the action; null if it follows from that of its steps"
+        description="the state right after the action; null if it depends on the states of the steps"
     )
     run: int = Field(description="the run of the Job after the action")
     tasks_stopped: int = Field(default=0, description="running tasks that are stopped")

@@ -1,4 +1,4 @@
-"""What each application uses of its limits: a row of counters for each application.
+"""The use of the limits of applications: a row of counters for each application.
 
 A counter changes only in the transaction that marks or unmarks what it counts: a job with `counted_tasks` and
 `counted_bytes`, a definition or a schedule with `counted_in`. So a repetition after a crash changes nothing,
@@ -35,7 +35,7 @@ class Usage:
         self.limits = limits
 
     def of(self, application: str) -> Limits:
-        """What an application uses."""
+        """The present use of an application."""
         item = self._table.get(keys.application(application)) or {}
         return Limits(*(item.get(name, 0) for name in Limits._fields))
 
@@ -46,7 +46,8 @@ class Usage:
         return [self.change(job.app_name, Limits(jobs=1, tasks=job.counted_tasks))]
 
     def run_claim(self, job: JobRow, tasks: int) -> tuple[list[Item], Limits]:
-        """The write that counts the next run of a job, and what it adds; the job may be counted already."""
+        """The write that counts the next run of a job, and the added numbers; the job may be counted
+        already."""
         wanted = Limits(jobs=int(job.counted_tasks is None), tasks=tasks - (job.counted_tasks or 0))
         return ([self.change(job.app_name, wanted)] if any(wanted) else []), wanted
 

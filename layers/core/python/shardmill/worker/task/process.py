@@ -49,8 +49,8 @@ def run(
 ) -> ProcessExit:
     """Run a program within its bounds; no process of its session outlives it.
 
-    `cleanup` is a command that ends what the program started outside of its session, if it did not end by
-    itself. `record` is a file for `end_orphan`, in case this process is killed.
+    `cleanup` is a command that ends processes that the program started outside of its session, unless it
+    ended by itself. `record` is a file for `end_orphan`, in case this process is killed.
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:

@@ -268,7 +268,7 @@ class HttpTransport:
 
 
 def _faults(error: ValidationError) -> str:
-    """What is wrong with a response, without its values, which may be secret."""
+    """The faults of a response, without its values, which may be secret."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:3])
 

@@ -15,7 +15,7 @@ Application = Annotated[
     typer.Argument(
         metavar="[APPLICATION]",
         show_default=False,
-        help="appName of definitions; without it, those that have none.",
+        help="appName of definitions; default: definitions without one.",
     ),
 ]
 
