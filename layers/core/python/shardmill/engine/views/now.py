@@ -57,8 +57,8 @@ class Now(Answer):
     """An overview of the deployment."""
 
     live: dict[str, LiveJobs] = Field(description="by state, newest first")
-    failed: list[Job] = Field(description="the newest Jobs that failed within a day")
-    ended: list[Job] = Field(description="the newest Jobs that ended within an hour")
+    failed: list[Job] = Field(description="among the newest Jobs, the ones that failed within a day")
+    ended: list[Job] = Field(description="among the newest Jobs, the ones that ended within an hour")
     ended_more: bool = Field(description="whether older Jobs were omitted")
     groups: list[GroupActivity]
     dead_letters: DeadLetterCount | None = Field(

@@ -106,7 +106,7 @@ class StepDefine(Model):
         default=False, description="run even if an upstream step was skipped by its `when`"
     )
     start_shard_id: Annotated[Whole, Field(ge=0)] = Field(
-        default=0, description="tasks with a lower index are skipped; they count in shard.total"
+        default=0, description="tasks with a lower index are omitted; they count in shard.total"
     )
     pack_conf: PackConf | None = None
     dependent_steps: list[Name] = Field(default_factory=list)
