@@ -140,7 +140,7 @@ def _read(file: Path) -> Iterator[Record]:
                 if record is None:
                     unreadable = unreadable or count
                 elif unreadable:
-                    raise CorruptState(file, f"line {unreadable} is not what was written")
+                    raise CorruptState(file, f"line {unreadable} does not match its checksum")
                 else:
                     yield record
     except OSError as error:

@@ -183,7 +183,9 @@ class HeartbeatAnswer(Answer):
     notes: str | None = Field(default=None, description="why it is suspended, and what to do")
     drain: bool = False
     heartbeat_seconds: int
-    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
+    lanes: LaneAddresses | None = Field(
+        default=None, description="new addresses, in place of the ones with its tag"
+    )
 
 
 class LeaseRequest(Request):
@@ -238,7 +240,9 @@ class LeaseAnswer(Answer):
     paused: list[str] = Field(
         default_factory=list, description="queues to leave to other workers for a moment"
     )
-    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
+    lanes: LaneAddresses | None = Field(
+        default=None, description="new addresses, in place of the ones with its tag"
+    )
 
 
 class Result(Request):

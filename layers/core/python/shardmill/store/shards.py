@@ -103,8 +103,8 @@ class Shards(TaskResults):
     def _in_order(self, step: StepRow, numbers: Sequence[int]) -> Iterator[Block]:
         """The blocks with the given ascending numbers, those without a row included.
 
-        Few are read by their keys. Many are read by one query for each partition, which returns only those
-        with a row.
+        A few blocks are read by their keys, many blocks by one query for each partition, which returns only
+        blocks with a row.
         """
         if len(numbers) <= FEW_BLOCKS:
             yield from self.blocks(step, numbers).values()

@@ -87,7 +87,7 @@ def forcing(mill: Mill, job: JobRow, state: JobState) -> Effect:
     if job.state is state:
         return _unchanged(job, f"{_name(job)} is {state} already.")
     before = f" instead of {job.state}" if job.state.ended else ""
-    first = f"{_name(job)} ends as {state}{before}, without running what is left."
+    first = f"{_name(job)} ends as {state}{before}, without running its remaining tasks."
     last = "Jobs that wait for its success continue." if state is JobState.SUCCESS else ""
     return _ending(mill, job, state, [first], last)
 
