@@ -97,9 +97,7 @@ class Worker(Answer):
     id: str
     name: str
     groups: list[str]
-    bindings: list[GroupBinding] = Field(
-        default_factory=list, description="its groups, with the times at which it joined them"
-    )
+    bindings: list[GroupBinding] = Field(default_factory=list, description="when it joined each group")
     host: str = ""
     ip: str | None = Field(default=None, description="as the worker registered it, or else its sourceIp")
     source_ip: str | None = Field(
@@ -183,9 +181,7 @@ class HeartbeatAnswer(Answer):
     notes: str | None = Field(default=None, description="why it is suspended, and what to do")
     drain: bool = False
     heartbeat_seconds: int
-    lanes: LaneAddresses | None = Field(
-        default=None, description="new addresses, in place of the ones with its tag"
-    )
+    lanes: LaneAddresses | None = Field(default=None, description="new addresses, to use from now on")
 
 
 class LeaseRequest(Request):
@@ -240,9 +236,7 @@ class LeaseAnswer(Answer):
     paused: list[str] = Field(
         default_factory=list, description="queues to leave to other workers for a moment"
     )
-    lanes: LaneAddresses | None = Field(
-        default=None, description="new addresses, in place of the ones with its tag"
-    )
+    lanes: LaneAddresses | None = Field(default=None, description="new addresses, to use from now on")
 
 
 class Result(Request):

@@ -181,8 +181,7 @@ class InflightTasks:
     # the reporting thread
 
     def take_results(self) -> list[tuple[InflightTask, Result]]:
-        """Wait for a batch of results, a moment longer while more are expected; empty when no more will
-        come."""
+        """Wait for a batch of results, a moment longer while more are expected; empty at the end."""
         with self._lock:
             while not self._results and not self._over:
                 self._finished.wait()
