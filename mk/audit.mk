@@ -1,4 +1,4 @@
-# Checks of what is deployed and of what it depends on.
+# Checks of the deployed resources and of the dependencies.
 ASL_VALIDATOR := asl-validator@4.0.0
 ASL_STAMP := .npm/.$(ASL_VALIDATOR)
 
@@ -24,7 +24,8 @@ template-rules: setup
 secret-scan: setup
 	@.venv/bin/python scripts/secret_scan.py
 
-# uv audit exits with 1 for vulnerabilities and with 2 for all else; only a source that cannot be reached is no failure.
+# uv audit exits with 1 for vulnerabilities and with 2 for any other error; only an unreachable source is not
+# a failure.
 vulnerabilities: setup
 	@said=$$($(UV) audit --frozen --preview-features audit-command $(AUDIT_OPTIONS) 2>&1) || { status=$$?; \
 		case "$$said" in \

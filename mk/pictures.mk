@@ -1,4 +1,4 @@
-# The pictures of the docs, taken from the real thing.
+# The pictures of the docs, taken from a running system.
 pictures: setup  ## take the pictures of docs/pictures (needs chromium)
 	@PYTHONPATH=tests .venv/bin/python scripts/pictures.py
 	@PYTHONPATH=tests .venv/bin/python scripts/terminal_picture.py

@@ -1,4 +1,4 @@
-# SAM has an environment of its own: it pins another boto3 than the laptop cloud does.
+# SAM has an environment of its own: it pins a different boto3 than the laptop cloud.
 SAM_STAMP := .venv-sam/.synced
 LAYER_REQUIREMENTS := layers/core/requirements.txt
 ARCHITECTURE ?= arm64

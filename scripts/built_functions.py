@@ -1,4 +1,5 @@
-"""Check what `sam build` made: native code has the functions' architecture, and each handler can be imported.
+"""Check the result of `sam build`: native code has the functions' architecture, and each handler can be
+imported.
 
 Each handler is imported in its own process, as on Lambda: from the function's folder, the layer and the
 runtime's boto3, and from nowhere else. The layer for this is a second one, for the machine that builds.
@@ -22,7 +23,7 @@ MACHINES = {"x86_64": 62, "arm64": 183}
 """The e_machine of ELF files."""
 MAX_UNZIPPED_BYTES = 250 * 1024 * 1024
 RUNTIME = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
-"""What the Lambda runtime for Python contains."""
+"""The packages that the Lambda runtime for Python contains."""
 START = """
 import importlib, sys
 code, layer, runtime, handler = sys.argv[1:]
@@ -69,7 +70,7 @@ def layer_faults(folder: Path, resources: dict[str, Any], architecture: str) -> 
 
 
 def machine_of(file: Path) -> int:
-    """For which machine a file with native code is built."""
+    """The machine that a file with native code is built for."""
     with file.open("rb") as elf:
         return int.from_bytes(elf.read(20)[18:20], "little")
 

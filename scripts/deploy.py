@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             parameters["AdminTokenHash"] = hash_of(token)
         _deploy(options, parameters, known.tags if known else {})
         if token:
-            print(_shown(token), flush=True)  # now: what follows can fail
+            print(_shown(token), flush=True)  # print it now, because the next steps can fail
         if known is None and (advice := _concurrency_advice(options.region, parameters)):
             print(f"\n{advice}")
         found = _find(options.stack, options.region)
@@ -93,7 +93,7 @@ def _account(region: str) -> str:
 
 
 def _concurrency_advice(region: str, parameters: Mapping[str, str]) -> str:
-    """What to do if the Lambda workers could take all concurrency of the account; empty if they cannot."""
+    """Advice for the case that the Lambda workers could take all concurrency of the account; else empty."""
     default = load_template(ROOT / "template.yaml")["Parameters"]["RunnerConcurrency"]["Default"]
     most = int(parameters.get("RunnerConcurrency", default))
     command = 'deploy again with PARAMETERS="RunnerConcurrency=2", until AWS has raised that quota'
@@ -144,7 +144,7 @@ def _find(stack: str, region: str) -> Stack | None:
 
 
 def _advice(status: str) -> tuple[str, str] | None:
-    """What to do before a stack with this status can be deployed; None if it can."""
+    """The steps before a stack with this status can be deployed; None if it can be deployed now."""
     if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
         return "delete it first", "delete-stack"
     if status == "UPDATE_ROLLBACK_FAILED":
@@ -165,7 +165,7 @@ def _deploy(
     command += [
         "--no-fail-on-empty-changeset",
         "--resolve-s3",
-        "--s3-prefix",  # `sam delete` deletes what is below it; without one, the code that stacks share
+        "--s3-prefix",  # `sam delete` deletes only this prefix, not code that stacks share
         options.stack,
         "--capabilities",
         "CAPABILITY_IAM",

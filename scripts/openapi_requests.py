@@ -1,4 +1,4 @@
-"""What requests may contain, as far as the models of the routes do not say it: for the OpenAPI document."""
+"""The schemas of requests in the OpenAPI document, where the models of the routes do not define them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def describe_validation(operation: Schema) -> None:
 def describe_documents(schemas: dict[str, Schema], accepted: dict[str, Schema]) -> None:
     """Describe the documents that the API reads by itself, in all of their spellings.
 
-    `accepted`: the schemas of what the models accept; `schemas` has those of what answers contain.
+    `accepted`: the schemas of accepted input; `schemas` contains the schemas of answers.
     """
     schemas["Dependency"] = accepted["Dependency"]
     schemas["StepDocument"] = _step_document(accepted)

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python scripts/pictures.py
 
-It starts `shardmill dev` in a temporary folder, runs a Job on it until its last steps wait, and keeps what
-Chromium shows, in light and dark.
+It starts `shardmill dev` in a temporary folder, runs a Job on it until its last steps wait, and saves
+screenshots of Chromium, in light and dark.
 """
 
 from __future__ import annotations

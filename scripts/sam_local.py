@@ -1,8 +1,8 @@
-"""Write what `sam local invoke` needs to run functions of the build against a running `shardmill dev`.
+"""Write the files for `sam local invoke`, to run functions of the build against a running `shardmill dev`.
 
 `sam` passes a variable of its environment file only if the template declares it. So a copy of the built
 template, which declares the endpoint and the region, goes beside the environment file. Its parameter
-Architecture is by default what the layer was built for, because `sam` chooses the container by it.
+Architecture defaults to the layer's architecture, because `sam` chooses the container by it.
 """
 
 from __future__ import annotations

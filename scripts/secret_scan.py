@@ -1,6 +1,6 @@
 """Look for secrets with detect-secrets in every file that is committed or could be.
 
-Those that .secrets.baseline lists are accepted.
+Secrets that .secrets.baseline lists are accepted.
 
 After a false positive: `.venv/bin/python scripts/secret_scan.py --accept`. Review the change of the baseline.
 Findings are compared by file, kind and hash, so that a baseline stays valid when lines move."""

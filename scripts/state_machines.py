@@ -1,4 +1,5 @@
-"""Write the state machines with their placeholders filled in, for validators that know no substitutions."""
+"""Write the state machines with their placeholders filled in, for validators that do not support
+substitutions."""
 
 from __future__ import annotations
 

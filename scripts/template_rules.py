@@ -41,7 +41,7 @@ class _ManagedPolicies:
 
 
 def translated(file: Path) -> dict[str, Any]:
-    """The template as CloudFormation sees it after the transform of SAM."""
+    """The template after the transform of SAM, as CloudFormation processes it."""
     template: dict[str, Any] = json.loads(json.dumps(load_template(file)))
     template["Transform"] = "AWS::Serverless-2016-10-31"
     for resource in template["Resources"].values():

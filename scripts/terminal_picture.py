@@ -1,4 +1,4 @@
-"""Draw docs/pictures/terminal.svg: a session on a terminal, with what the commands really print.
+"""Draw docs/pictures/terminal.svg: a session on a terminal, with the real output of the commands.
 
     PYTHONPATH=tests python scripts/terminal_picture.py
 

@@ -20,5 +20,8 @@ def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
     cause = f"its execution ended as {detail['status']} ({cause_of(detail)})"
     failed = end_failed_execution(mill(), detail["name"], cause, now_ms())
     count(ExecutionsFailed=1)
-    logger.info("failed what it ran" if failed else "nothing to fail", extra={"action": "execution-failed"})
+    logger.info(
+        "ended the job or step of the execution" if failed else "nothing to end",
+        extra={"action": "execution-failed"},
+    )
     return {"failed": failed}

@@ -43,9 +43,9 @@ def known_job(event: Mapping[str, Any]) -> JobVersion | None:
 def add_etag(event: Mapping[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with an ETag of its content, or 304 if the caller has this content.
 
-    An answer that has an ETag of its own keeps it. That of a definition or schedule is its version, for
-    If-Match. It does not cover all of the content, such as whether it is suspended or when it fires next, and
-    is never answered with 304."""
+    An answer that has an ETag of its own keeps it. The ETag of a definition or schedule is its version, for
+    If-Match. It does not cover all of the content, such as a suspension or the next firing, and never leads
+    to a 304."""
     if event["requestContext"]["http"]["method"] != "GET" or answer["statusCode"] != 200:
         return answer
     headers = {name.lower(): value for name, value in (answer.get("headers") or {}).items()}

@@ -105,7 +105,7 @@ def _job_to_rerun(job_name: str, trigger: str, dry_run: bool) -> JobRow:
 def rerun_job(
     job_name: str, trigger: str, request: Annotated[Rerun | None, Body()] = None, dry_run: DryRun = False
 ) -> Job | Effect:
-    """Rerun a Job that has ended or is suspended: a new run that keeps what is not run again."""
+    """Rerun a Job that has ended or is suspended: a new run that keeps all other results."""
     request = request or Rerun()
     job = _job_to_rerun(job_name, trigger, dry_run)
     ranks: list[int] = []

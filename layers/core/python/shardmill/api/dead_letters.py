@@ -35,7 +35,7 @@ def read(letter_id: str) -> DeadLetterContent:
 
 
 def redrive(letter_id: str) -> DeadLetter:
-    """Send a dead letter again to where it failed, and remove it from the list.
+    """Send a dead letter to its original destination again, and remove it from the list.
 
     If it fails again, it returns as another dead letter.
     """

@@ -1,4 +1,4 @@
-"""POST /v1/jobs:dry-run: what an action would do to many Jobs, in one request that changes nothing."""
+"""POST /v1/jobs:dry-run: the effect of an action on many Jobs, in one request that changes nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BODIES: dict[str, type[Request]] = {
 
 
 def dry_run(request: Annotated[DryRunRequest, Body()]) -> DryRunAnswer:
-    """Find what an action would do to up to 100 Jobs. Each item has its own effect or problem."""
+    """Get the effect that an action would have on up to 100 Jobs. Each item has its own effect or problem."""
     body = _body(request)
     end = now() + TIME_LIMIT_MS
     return DryRunAnswer(items=[_try(request.action, job, body, end) for job in request.jobs])
@@ -58,7 +58,7 @@ def _body(request: DryRunRequest) -> BaseModel:
 
 
 def _try(action: str, job: JobId, body: BaseModel, end: int) -> DryRunItem:
-    """Try the action on one Job: with its own route, and so with the same checks."""
+    """Try the action on one Job through the action's own route, and therefore with the same checks."""
     named = {"job_name": job.job_name, "trigger": job.trigger}
     try:
         if now() > end:

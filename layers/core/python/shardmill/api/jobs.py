@@ -28,7 +28,7 @@ from shardmill.model.transfers import JobFile, Upload, UploadRequest
 from shardmill.store.rows import JobRow
 
 SETTLED_MS = 60_000
-"""After this time, nothing of an ended Job changes unless its row does."""
+"""After this time, an ended Job changes only if its row changes."""
 MAX_JOBS_SCANNED = 2_000
 MAX_TASKS_SCANNED = 65_536
 MAX_FILES_SCANNED = 100_000
@@ -61,7 +61,7 @@ def submit(document: Document) -> Response[Job]:
 
 
 def begin_upload(request: Annotated[UploadRequest, Body()]) -> Upload:
-    """Get a URL, valid for fifteen minutes, to PUT a file that a JobRequest then names in `files`."""
+    """Get a URL, valid for fifteen minutes, to PUT a file for the `files` of a later JobRequest."""
     return uploads.begin(mill(), request, actor(), now())
 
 
@@ -105,7 +105,7 @@ def read(job_name: str, trigger: str, run: Run = None) -> Response[Job]:
 
 
 def _is_unchanged(job_name: str, trigger: str, known: JobVersion) -> bool:
-    """Whether an ended Job is as the caller knows it; reads only its row."""
+    """Whether an ended Job is unchanged since the caller read it; reads only its row."""
     job = mill().jobs.get(known.job_id)
     if not job or (job.job_name, job.trigger) != (job_name, trigger) or job.state is JobState.DELETED:
         return False

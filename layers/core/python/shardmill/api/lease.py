@@ -16,7 +16,7 @@ from shardmill.model.worker import LeaseAnswer, LeaseRequest
 
 
 def lease_work(request: Annotated[LeaseRequest, Body()]) -> LeaseAnswer:
-    """Lease tasks: of the messages that the worker received, or up to ten, waiting up to 20 s for them."""
+    """Lease the tasks of the messages that the worker received, or up to ten tasks, waiting up to 20 s."""
     check_owner(mill(), actor(), request.worker_id, now_ms())
     return signed_answer(pull(mill(), request, now_ms), request.worker_id)
 

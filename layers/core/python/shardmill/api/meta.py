@@ -42,7 +42,7 @@ def _file(path: str, origin: str = "") -> Response[str]:
     found = assets.serve(path, headers, origin)
     if found is None:
         raise NoSuchPath(f"the dashboard has no file {path}; reload the page to get its present version")
-    # Powertools would read a body of bytes as UTF-8, which a compressed one is not.
+    # Powertools would read a body of bytes as UTF-8, but a compressed body is not UTF-8.
     body = b64encode(found.body).decode()
     answer = Response(found.status, found.content_type, body, dict(found.headers))
     answer.base64_encoded = True

@@ -55,7 +55,7 @@ def read_limits(
         Query(max_length=MAX_APPLICATION, description="appName of definitions; empty for those without one"),
     ] = "",
 ) -> ApplicationLimits:
-    """Get the limits of an application, and what it uses of them.
+    """Get the limits of an application and its present use.
 
     `used` is null if nothing is counted, or if the token may not read all of the application.
     """

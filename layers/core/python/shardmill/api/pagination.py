@@ -18,7 +18,7 @@ from shardmill.model.fault import fault
 
 DEFAULT_LIMIT = 50
 WHOLE_LIST = 1000
-"""The default of lists that had no pages before, which fit into one page nearly always."""
+"""The default of lists that had no pages in earlier releases; nearly all of them fit into one page."""
 _PAGE_PARAMETERS = {"limit", "count", "cursor"}
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -47,7 +47,7 @@ def page(
     """Return a page of `found`: pairs of a position in the list and its item, None if it is filtered out.
 
     `max_scanned` limits the positions that one request reads if few items pass the filter. `look_ahead`: a
-    full page has a cursor only if another item passes, so that it does not tell of rows that are hidden.
+    full page has a cursor only if another item passes, so that it does not reveal hidden rows.
     """
     items: list[M] = []
     size, last = 0, None
@@ -64,7 +64,7 @@ def page(
 
 
 def page_of_list(found: Sequence[M], limit: int, cursor: str | None) -> Page[M]:
-    """Return a page of a list that is read as a whole and only grows at its end."""
+    """Return a page of a list that is read completely and grows only at its end."""
     start = max((decode_cursor(cursor, int) or 0), 0)
     return page(((place, found[place - 1]) for place in range(start + 1, len(found) + 1)), limit)
 

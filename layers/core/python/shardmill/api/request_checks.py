@@ -56,7 +56,7 @@ def authenticate(event: dict[str, Any]) -> None:
 def check_caller(event: dict[str, Any], route: Route | None) -> Actor | None:
     """Find who sends a request; reject impossible paths and too many requests.
 
-    A public route needs no caller. Those of the node store have one if the request has a token.
+    A public route needs no caller. Routes of the node store have one if the request has a token.
     """
     public = route is not None and route.public
     actor = _known_actor(event) if public else actor_of(event)
@@ -72,7 +72,7 @@ def check_caller(event: dict[str, Any], route: Route | None) -> Actor | None:
 def check_content(event: dict[str, Any], route: Route | None) -> None:
     """Reject unknown query parameters and invalid bodies; decode a base64 or compressed body in place."""
     if is_awe(event["rawPath"]):
-        return  # its functions read the body, and ignore parameters that they do not know
+        return  # their functions read the body, and ignore unknown parameters
     if route is not None and (route.documented or not route.public):  # an issuer adds a code to the page
         _check_queries(route, event.get("queryStringParameters") or {})
     body = _text(event)
@@ -112,7 +112,7 @@ def _text(event: dict[str, Any]) -> str:
 
 
 def _inflate(data: bytes) -> bytes:
-    """Decompress a body, but never more than a body may have."""
+    """Decompress a body, up to the maximum size of a body."""
     stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         inflated = stream.decompress(data, MAX_BODY_BYTES + 1)

@@ -29,7 +29,7 @@ _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 ReasonBody = Annotated[Reason, Body()]
 NO_REASON = Reason()
 DryRun = Annotated[
-    bool, Query(alias="dryRun", description="answer what the action would do, and change nothing")
+    bool, Query(alias="dryRun", description="only return the effect of the action; change nothing")
 ]
 
 
@@ -46,7 +46,7 @@ def actor() -> Actor:
 
 
 def visible(scope: str = "read") -> Visible:
-    """What the caller may see, or use in another scope."""
+    """The filter for resources that the caller may see, or use in another scope."""
     return Visible(mill(), actor(), scope)
 
 

@@ -36,7 +36,8 @@ class Route:
     documented: bool = True
     """Is part of the OpenAPI document."""
     query: str = ""
-    """Answers only requests with this query parameter, by which the AWE protocol distinguishes its calls."""
+    """Matches only requests with this query parameter; the AWE protocol distinguishes its calls by
+    parameters."""
     idle_status: int = 0
     """The status of its answers to idle AWE clients, which are not logged."""
 
@@ -88,7 +89,7 @@ def _awe(
     whole: bool = False,
     idle_status: int = 0,
 ) -> Route:
-    """A route of the AWE protocol, which docs/awe.md describes: OpenAPI cannot say what its flags mean."""
+    """A route of the AWE protocol, which docs/awe.md describes: OpenAPI cannot describe its flags."""
     module, name = function.rsplit(".", 1)
     return Route(
         method,

@@ -109,7 +109,7 @@ def coming(
     limit: Annotated[int, Query(ge=1, le=MAX_TIMES, description="maximum number of times")] = 10,
     cursor: Cursor = None,
 ) -> UpcomingTimes:
-    """The coming times of a schedule, also if it is off, and their meaning in words."""
+    """The coming times of a schedule, even if it is off, and a description in words."""
     row = manage.read(mill(), job_name, schedule_id)
     first = now() if from_ is None else to_ms(from_)
     after = pagination.decode_cursor(cursor, int)

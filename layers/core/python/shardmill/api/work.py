@@ -70,7 +70,7 @@ _UNUSED = {"stream": NULL, "prepare": {"const": False}, "store": EMPTY, "complet
 
 
 class UrlsRequest(Request):
-    """What the URLs of an attempt are for; exactly one of four.
+    """The purpose of the URLs of an attempt: exactly one of four.
 
     To store its log (`stream`, with `chunks` chunks from chunk `first`), to fetch its inputs (`prepare`),
     to store outputs (`store`), or to complete a multipart upload (`complete`).
@@ -120,7 +120,8 @@ class UrlsAnswer(Answer):
 
 
 class CheckpointRequest(Request):
-    """Saves `data` as the checkpoint of an attempt; without it, asks for that of an earlier attempt."""
+    """Saves `data` as the checkpoint of an attempt; without it, requests the checkpoint of an earlier
+    attempt."""
 
     worker_id: WorkerId
     task_id: str
@@ -136,7 +137,7 @@ class CheckpointAnswer(Answer):
 
 
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
-    """Report attempts, and lease the next tasks. If all are rejected, the code is that of the first.
+    """Report attempts, and lease the next tasks. If all are rejected, the response has the code of the first.
 
     Together with a lease, the report succeeds even then; its items show which were rejected.
     """
@@ -159,7 +160,7 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
 
 
 def _receipt(given: Result | HandedBack, worker_id: str) -> str | None:
-    """The receipt of a task; None if it was not issued to this worker for it. The rows are read then."""
+    """The receipt of a task; None if it was not issued to this worker for this task: then the rows decide."""
     key = mill().settings.token_key
     return verified(given.receipt, given.task_id, worker_id, key) if given.receipt else None
 
@@ -220,7 +221,7 @@ def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
 
 
 def checkpoint(request: Annotated[CheckpointRequest, Body()]) -> CheckpointAnswer:
-    """Save the checkpoint of an attempt that the worker holds, or get that of an earlier attempt."""
+    """Save the checkpoint of an attempt that the worker holds, or get the one of an earlier attempt."""
     from shardmill.engine.files import checkpoints  # imported here because few tasks have one
 
     check_owner(mill(), actor(), request.worker_id, now())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 URL_SECONDS = 900
 MOST_MEASURED = 100_000
-"""Objects whose sizes are added up; a thousand take one call."""
+"""Maximum number of objects whose sizes are added up; a thousand take one call."""
 MOST_CHUNKS = 100
 """How many chunks of a log one call reads: a log that was followed live has many small ones."""
 
@@ -203,7 +203,7 @@ class Files:
         return [entry["Key"] for entry in listed.get("Contents", [])]
 
     def stored_bytes(self, prefix: str) -> int:
-        """Return how many bytes the objects under a prefix have, of the first MOST_MEASURED objects."""
+        """Return the total size of the objects under a prefix, limited to the first MOST_MEASURED objects."""
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=prefix, PaginationConfig={"MaxItems": MOST_MEASURED}
         )

@@ -69,7 +69,7 @@ class Machines:
             self._begin(machine, name, text)
 
     def _begin(self, machine: str, name: str, given: str, absent: Container[str] = ()) -> bool:
-        """Start an execution. False if AWS answers that what `machine` names is absent.
+        """Start an execution. False if AWS answers that `machine` does not exist.
 
         The update of a stack that introduces the alias creates it after it has updated functions.
         """
@@ -110,7 +110,8 @@ class Machines:
     def stop_running(self, most: int) -> int:
         """Stop up to `most` running executions of each state machine; return how many were found.
 
-        The list is eventually consistent. Those that Step Functions throttles are left for the next call.
+        The list is eventually consistent. The next call stops executions for which Step Functions throttled
+        this one.
         """
         found = 0
         for machine in (self._job_machine, self._step_machine):

@@ -20,7 +20,7 @@ from shardmill.aws.tracing import DaemonProvider
 
 
 class _EmfProvider(AmazonCloudWatchEMFProvider):
-    """Publishes nothing, without a warning, after an invocation that counted nothing, as most do."""
+    """Publishes nothing, and logs no warning, after an invocation without counts, as most are."""
 
     def flush_metrics(self, raise_on_empty_metrics: bool = False) -> None:
         if self.metric_set:

@@ -13,7 +13,7 @@ _VERSION = "2012-11-05"  # of SQS's query protocol, in which every parameter of 
 def presign_receive(url: str, *, most: int, wait: int, hide: int, valid_seconds: int) -> str:
     """A GET of SQS's query protocol that receives messages of a queue; its parameters cannot be changed.
 
-    SQS compares the time of the signature with its own clock, so that of the receiver does not matter.
+    SQS compares the time of the signature with its own clock, so the receiver's clock does not matter.
     """
     parameters = {
         "Action": "ReceiveMessage",

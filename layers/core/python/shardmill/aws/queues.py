@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BATCH = 10
 MAX_HIDE_SECONDS = 43_000  # SQS allows 12 h, counted from when the message was received
 MAX_DELAY_SECONDS = 900
-MAX_PREFIX = 57  # of the 80 characters of a queue name: a stack name of 46 and the id of its API
+MAX_PREFIX = 57  # of the 80 characters of a queue name; fits a stack name of 46 and the id of its API
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
 _Count = Literal[
@@ -59,8 +59,8 @@ class Ticket(NamedTuple):
 
     @classmethod
     def check(cls, job_id: str, run: int, step: int, gen: int, time: int) -> Ticket:
-        """A message that was sent behind those of a step, at a time in milliseconds, to find whether any are
-        lost. Instead of a rank it has the negative time."""
+        """A message sent after the messages of a step, to detect lost ones. Its rank is the negative time at
+        which it was sent, in milliseconds."""
         return cls(job_id, run, step, gen, -time)
 
     @property
@@ -117,7 +117,7 @@ class Queues:
         first: int = 0,
         tagged: bool = True,
     ) -> list[str]:
-        """Create the queues of a group, or those from the number `first` on. Idempotent.
+        """Create the queues of a group, starting with number `first`. Idempotent.
 
         `prefix`: of all queues of the deployment. `tagged`: the alarm about waiting tasks finds them.
         """
@@ -215,14 +215,14 @@ class Queues:
         raise SendRefused
 
     def delete(self, messages: Iterable[Message]) -> None:
-        """Delete messages, best effort: one that is received again is found to be done, and deleted then."""
+        """Delete messages, best effort: a message that is received again is obsolete, and deleted then."""
         for url, chunk in _by_queue(messages):
             entries: Any = [{"Id": str(i), "ReceiptHandle": m.handle} for i, m in enumerate(chunk)]
             with _best_effort("delete-messages"):
                 self._client.delete_message_batch(QueueUrl=url, Entries=entries)
 
     def hide(self, messages: Iterable[tuple[Message, int]]) -> None:
-        """Set the visibility timeout of messages, best effort: the table holds the times that count."""
+        """Set the visibility timeout of messages, best effort: the table holds the authoritative times."""
         seconds = dict(messages)
         for url, chunk in _by_queue(seconds):
             entries: Any = [

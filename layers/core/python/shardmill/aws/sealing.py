@@ -1,6 +1,6 @@
 """Envelope encryption of secrets before they are stored.
 
-A sealed text is `sealed:1:` and the base64 of: where its data key is from, the encrypted data key, and the
+A sealed text is `sealed:1:` and the base64 of: the source of its data key, the encrypted data key, and the
 text encrypted with AES-256-GCM. The context, such as the name of a definition, is authenticated with both:
 a sealed text that was copied to another place cannot be opened there.
 """

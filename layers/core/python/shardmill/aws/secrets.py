@@ -95,5 +95,5 @@ class Secrets:
 
 
 def reason_of(error: ClientError | BotoCoreError) -> str:
-    """The code only, because a message may contain values that must not be logged."""
+    """Only the code of the error, because its message may contain values that must not be logged."""
     return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__

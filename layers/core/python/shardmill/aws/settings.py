@@ -29,11 +29,11 @@ def _need(environ: Mapping[str, str], name: str) -> str:
 
 
 MAX_BODY_BYTES = 4_500_000
-"""A Lambda function gets and returns at most 6 MB, in which a file has a third more characters than bytes."""
+"""A Lambda function receives and returns at most 6 MB; base64 makes a file a third larger."""
 
 
 class TokenSettings(NamedTuple):
-    """What functions/authorizer needs to check tokens."""
+    """The settings with which functions/authorizer checks tokens."""
 
     admin_hash: str
     key: str

@@ -1,7 +1,7 @@
 """X-Ray subsegments for Powertools' Tracer, without the X-Ray SDK.
 
 Importing `aws_xray_sdk` takes about as long as importing boto3 and Powertools together, on every cold start.
-All that Tracer needs of it is to send small documents to the daemon that Lambda runs beside a function:
+Tracer only uses it to send small documents to the daemon that Lambda runs beside a function:
 https://docs.aws.amazon.com/xray/latest/devguide/xray-api-sendingdata.html#xray-api-daemon
 """
 

@@ -1,4 +1,4 @@
-"""The checks of `shardmill doctor`: each says what it found and, if that is a problem, what to do."""
+"""The checks of `shardmill doctor`: each reports its finding and, for a problem, what to do."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def address_check(url: str | None, token: str | None) -> Finding:
 
 
 def api_checks(client: Client, now: datetime | None = None) -> Iterator[Finding]:
-    """The API, its version, the clock, the token and the worker groups; ends with the first that fails."""
+    """Check the API, its version, the clock, the token and the worker groups; stop at the first failure."""
     from shardmill.client.errors import Forbidden, ShardmillError, Unauthorized
 
     try:
@@ -100,7 +100,7 @@ def api_checks(client: Client, now: datetime | None = None) -> Iterator[Finding]
 
 
 def _version(health: Any) -> Finding:
-    """Compare the API's version with that of this command."""
+    """Compare the API's version with the version of this command."""
     own = version("shardmill")
     found = health.get("version") if isinstance(health, dict) else None
     if not found:
@@ -125,7 +125,7 @@ def _clock(date: str | None, now: datetime) -> Finding:
 
 
 def _groups(overview: dict[str, Any]) -> Iterator[Finding]:
-    """A pull group without a worker runs no task."""
+    """Check that a pull group has a worker: without one, it runs no task."""
     for group in overview["groups"]:
         name = f"group {group['name']}"
         if group.get("suspended"):
@@ -143,7 +143,7 @@ def _groups(overview: dict[str, Any]) -> Iterator[Finding]:
 
 
 def aws_checks() -> Iterator[Finding]:
-    """What a worker with --aws needs on this machine: settings, credentials, the table and the queues."""
+    """Check the requirements of a worker with --aws: settings, credentials, the table and the queues."""
     from shardmill.aws.settings import SettingMissing, Settings
     from shardmill.client.dev_session import find_session
     from shardmill.local.environment import worker_environment

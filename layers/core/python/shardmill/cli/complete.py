@@ -1,4 +1,4 @@
-"""Names for the shell's completion, read from the API: quickly, and silently none if it does not answer."""
+"""Names for shell completion, read from the API; none, without an error, if it does not answer quickly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def triggers(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The triggers of the latest jobs of the definition that is given before."""
+    """The triggers of the latest jobs of the definition given before."""
     job_name = ctx.params.get("job_name")
     if not job_name:
         return []
@@ -32,7 +32,7 @@ def triggers(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def steps(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The steps of the job that is given before."""
+    """The steps of the job given before."""
     # Before the value of an option, the arguments are not assigned yet.
     job_name, trigger = (ctx.params.get(name) for name in ("job_name", "trigger"))
     if not job_name and len(ctx.args) > 1:
@@ -44,7 +44,7 @@ def steps(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def schedules(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The schedules of the definition that is given before."""
+    """The schedules of the definition given before."""
     job_name = ctx.params.get("job_name")
     return (
         _names(ctx, incomplete, f"/v1/schedules/{quote(job_name, safe='')}", "scheduleId") if job_name else []

@@ -34,7 +34,7 @@ class LogText:
         return _CONTROL.sub(self._keep_colour, text[: begun.start()] if begun else text)
 
     def end(self) -> str:
-        """What ends the log: the terminal's own colour, if the log has set another one."""
+        """The end of the log: resets the colour, if the log has changed it."""
         return RESET if self._painted else ""
 
     def _keep_colour(self, found: re.Match[str]) -> str:

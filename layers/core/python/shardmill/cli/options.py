@@ -136,7 +136,7 @@ DryRun = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
 
-# What to do, and how to wait for it
+# Changes, and waiting for them
 
 Force = Annotated[bool, typer.Option("--force", help="Override the safety check.")]
 Reason = Annotated[
@@ -151,7 +151,7 @@ SuspensionReason = Annotated[
         "--reason",
         metavar="TEXT",
         show_default=False,
-        help="Reason. That of a suspension is shown to the affected users.",
+        help="Reason. The reason of a suspension is shown to the affected users.",
     ),
 ]
 Run = Annotated[
@@ -209,7 +209,7 @@ def pass_to_subcommand(ctx: typer.Context, url: str | None, token: str | None, a
 
 
 class Listing(TyperGroup):
-    """A group that prints its list without a command; `list` says the same, as in the other groups."""
+    """A group that prints its list without a command; `list` prints it too, as in the other groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)

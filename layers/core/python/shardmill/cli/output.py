@@ -49,7 +49,7 @@ def message(text: str) -> None:
 
 
 def line(text: str = "") -> None:
-    """Print a line or several; control characters in texts of others do not reach the terminal."""
+    """Print one or more lines, without control characters that other users' texts may contain."""
     sys.stdout.write(_UNSAFE.sub(lambda found: found[1] or " ", text) + "\n")
 
 
@@ -102,7 +102,7 @@ def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
     """Narrow the widest columns until the table fits; triggers, in the second column, shrink last.
 
     Short columns, such as states and times, stay. Columns at the end that still do not fit are left out, and
-    the others get their room.
+    their width goes to the others.
     """
     fitted = list(widths)
     count = len(widths)
@@ -183,7 +183,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def elapsed(start: datetime | None, end: datetime | None, *, running: bool = False) -> float | None:
-    """The seconds from `start` to `end`; on a terminal, until now for what is still running."""
+    """The seconds from `start` to `end`; on a terminal, until now if there is no end yet."""
     if end is None and running and terminal_columns(sys.stdout) is not None:
         end = datetime.now(UTC)
     return max(0.0, (end - start).total_seconds()) if start and end else None

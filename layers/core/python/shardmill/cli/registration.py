@@ -1,4 +1,4 @@
-"""The options of `shardmill worker` that it registers with and that say what and where it is."""
+"""The options of `shardmill worker` that describe the worker and its machine at registration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Port = Annotated[
         min=0,
         max=65_535,
         show_default=False,
-        help="Port to register with. Default: that of --metrics-port.",
+        help="Port to register with. Default: the port of --metrics-port.",
     ),
 ]
 InstanceId = Annotated[

@@ -1,4 +1,4 @@
-"""The list of commands in the help of `shardmill`, by what they are for."""
+"""The list of commands in the help of `shardmill`, by purpose."""
 
 from __future__ import annotations
 

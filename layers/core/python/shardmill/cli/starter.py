@@ -66,7 +66,7 @@ def main() -> None:
     if given.step == "count":
         words = count(given.text, given.shard, given.of)
         print(f"part {given.shard} of {given.of}: {words} words")  # in `shardmill logs`
-        # What is written to this file is the output of the task, for later steps.
+        # The content of this file is the output of the task, for later steps.
         pathlib.Path(os.environ["SHARDMILL_OUTPUT"]).write_text(json.dumps(words))
     else:
         print(f"{sum(given.counts)} words in {len(given.counts)} parts")

@@ -1,4 +1,4 @@
-"""What the terminal can show: colour, width and the user's time zone, and the options that change them."""
+"""The abilities of the terminal: colour, width and time zone, and the options that change them."""
 
 from __future__ import annotations
 

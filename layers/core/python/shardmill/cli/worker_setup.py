@@ -1,4 +1,4 @@
-"""What `shardmill worker` checks and connects to before it takes tasks."""
+"""Checks and connections of `shardmill worker` before it takes tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def http_transport(url: str | None, token: str | None) -> Transport:
 
 
 def direct_transport(token: str | None) -> Transport:
-    """Use the settings in the environment, or those of the running `shardmill dev`."""
+    """Use the settings in the environment, or the settings of the running `shardmill dev`."""
     from shardmill.aws.settings import SettingMissing, Settings
     from shardmill.client.dev_session import find_session
     from shardmill.local.environment import worker_environment

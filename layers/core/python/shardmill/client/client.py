@@ -172,7 +172,7 @@ class Client(
     ) -> Submitted:
         """Submit a Job; submitting the same trigger and content again returns the same Job.
 
-        `steps`: parameters of steps, by name. `overrides`: what else changes of steps for this Job, by name,
+        `steps`: parameters of steps, by name. `overrides`: other changes to steps for this Job, by name,
         such as {"load": {"sharding": 6}, "mail": {"ignore": True}}. `after`: the Job starts then or later.
         The default trigger is the current time. `files`: paths of files to upload with the Job, by the names
         under which its steps read them. `data_token`: a secret for the tasks of a Job with `info.auth`.

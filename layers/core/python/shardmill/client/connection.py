@@ -38,7 +38,7 @@ class Connection:
         return {} if self.signed else {"authorization": f"Bearer {self.token}"}
 
     def auth(self) -> httpx.Auth | None:
-        """What signs requests, if they are signed."""
+        """The signer of requests, if they are signed."""
         if not self.signed:
             return None
         from shardmill.client.signing import SignedRequests  # imports botocore, which tokens do not need

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Actions(ABC, Generic[T]):
-    """The control actions on a Job; `T` is what each of them returns."""
+    """The control actions on a Job; `T` is their return type."""
 
     def suspend(self, job_name: str, trigger: str, reason: str = "", let_finish: bool = False) -> T:
         """Suspend a Job. Its running tasks are stopped, or may finish with `let_finish`."""
@@ -62,10 +62,10 @@ class Actions(ABC, Generic[T]):
         params: Mapping[str, Any] | None = None,
         reason: str = "",
     ) -> T:
-        """Start a new run of a Job that has ended or is suspended; the results of all else are kept.
+        """Start a new run of a Job that has ended or is suspended; all other results are kept.
 
         By default, repeats what failed. Otherwise `everything`, some `steps`, or some `shards` of one step.
-        `dependents`: then also the Jobs of the same dataTime that depend on it; see `dependents`.
+        `dependents`: also rerun the Jobs of the same dataTime that depend on it; see the method `dependents`.
         `params`: new values of parameters, for this run and later ones.
         """
         fields = {
@@ -174,7 +174,7 @@ class ControlCalls(Actions[Job], Calls):
         self._http.send("DELETE", job_path(job_name, trigger), query={"full": "true"} if full else {})
 
     def dry_run(self, request: ActionRequest, jobs: Iterable[tuple[str, str]]) -> Iterator[DryRunItem]:
-        """What an action would do to Jobs, given by name and trigger; nothing is changed.
+        """The effect that an action would have on Jobs, given by name and trigger; nothing is changed.
 
         `request`: for example `ActionRequests().kill("", "")`.
         """

@@ -21,7 +21,8 @@ class DeadLetterCalls(Calls):
         return read(DeadLetterContent, self._http.get(_path(letter_id)))
 
     def redrive_dead_letter(self, letter_id: str) -> DeadLetter:
-        """Send a dead letter again to where it failed. If it fails again, it returns with another id."""
+        """Send a dead letter to its original destination again. If it fails again, it returns with another
+        id."""
         return read(DeadLetter, self._http.send("POST", f"{_path(letter_id)}:redrive"))
 
     def delete_dead_letter(self, letter_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Files of this machine: those to upload, and those to write downloads to."""
+"""Files of this machine that are uploaded, or that downloads are written to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shardmill.transfer.download import atomic_file
 from shardmill.transfer.upload import FileTruncated, read_range
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the bytes that are done, and the total."""
+"""Called with a description of the transfer, the bytes transferred so far, and the total."""
 
 
 @dataclass(frozen=True, slots=True)

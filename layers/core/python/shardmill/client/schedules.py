@@ -62,7 +62,7 @@ class ScheduleCalls(Calls):
     ) -> SavedSchedule:
         """Save a schedule: a document, a Schedule, the path of a JSON or YAML file, or its fields.
 
-        Fields override those of the document. `expected`: fail unless this is the current version; 0: unless
+        Fields override the document's. `expected`: fail unless this is the current version; 0: unless
         the schedule does not exist.
         """
         content = {} if document is None else document_of(document)
@@ -78,7 +78,7 @@ class ScheduleCalls(Calls):
         return read(SavedSchedule, self._http.get(schedule_path(job_name, schedule_id)))
 
     def schedules(self, job_name: str | None = None) -> Iterator[SavedSchedule]:
-        """All schedules, or those of a definition, each with its last firing."""
+        """All schedules, or the schedules of a definition, each with its last firing."""
         return self._list(SavedSchedule, schedules_path(job_name))
 
     def delete_schedule(self, job_name: str, schedule_id: str, *, expected: int | None = None) -> None:

@@ -48,7 +48,7 @@ def _pairs(request: httpx.Request) -> list[tuple[str, str]]:
 
 
 def region_of(host: str) -> str:
-    """The region in the name of an API's host; for other names, that of the environment."""
+    """The region in the name of an API's host; for other names, the region of the environment."""
     found = _HOST.search(host)
     region = found[1] if found else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:

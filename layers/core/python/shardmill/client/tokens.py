@@ -16,7 +16,7 @@ _LIST = "/v1/tokens"
 
 class TokenCalls(Calls):
     def limits(self, application: str = "") -> ApplicationLimits:
-        """The limits of an application, and what it uses of them."""
+        """The limits of an application and its present use."""
         return read(ApplicationLimits, self._http.get("/v1/limits", {"application": application}))
 
     def tokens(self) -> Iterator[Token]:

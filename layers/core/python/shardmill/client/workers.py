@@ -47,7 +47,7 @@ class WorkerCalls(Calls):
         busy: bool | None = None,
         app: str | None = None,
     ) -> Iterator[Worker]:
-        """The registered workers; `app`: those that can run this command."""
+        """The registered workers; `app`: only workers that can run this command."""
         query = {
             "group": group,
             "status": None if status is None else int(status),

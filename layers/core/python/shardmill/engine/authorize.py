@@ -22,7 +22,7 @@ ADMIN = Actor("admin")
 TOKEN_PREFIX = "sm_"  # noqa: S105 - not a secret
 SCHEMES = ("bearer",)
 AWE_SCHEMES = ("bearer", "cg_token", "oauth", "mgrast")
-"""The schemes that clients and submitters of the AWE protocol send; all tokens are those of this API."""
+"""The schemes that clients and submitters of the AWE protocol send; all of them carry tokens of this API."""
 TOKEN_CACHE_MS = 60_000
 """How long a revoked token may still work, because functions cache the rows of tokens."""
 USE_INTERVAL_MS = 3_600_000
@@ -39,7 +39,7 @@ def hash_of(token: str) -> str:
 
 
 def token_in(headers: Mapping[str, str], schemes: Collection[str] = SCHEMES) -> str:
-    """Return the token of the Authorization header; empty if its scheme is none of `schemes`."""
+    """Return the token of the Authorization header; empty if its scheme is not one of `schemes`."""
     header = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
     scheme, _, token = header.strip().partition(" ")
     return token.strip() if scheme.lower() in schemes else ""
@@ -72,7 +72,9 @@ class Authorizer:
             return ADMIN
         if self._oidc and token.count(".") == 2:
             return self._of_issuer(self._oidc, token, now)
-        from shardmill.engine.access import token_text  # the admin token needs neither it nor DynamoDB
+        from shardmill.engine.access import (
+            token_text,
+        )  # the admin token needs neither this module nor DynamoDB
 
         parsed = token_text.parse_token(token)
         if not parsed:
@@ -136,7 +138,7 @@ def authorizer() -> Authorizer:
 
 
 def context_of(actor: Actor | None) -> dict[str, str]:
-    """What the authorizer passes to the API; `actor_of` reads it."""
+    """The context that the authorizer passes to the API; `actor_of` reads it."""
     if not actor:
         return {"actor": ""}
     return {"actor": actor.name, "token": actor.token_id, "scopes": grants.encode(actor.grants)}

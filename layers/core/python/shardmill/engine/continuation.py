@@ -25,7 +25,7 @@ _LEAST_CALLS = 100
 
 
 class Budget:
-    """About how many AWS calls remain; a unit of work that has begun may exceed it."""
+    """About how many AWS calls remain; a started unit of work may exceed it."""
 
     def __init__(self, calls: int | None = None) -> None:
         """By default, the budget of a request."""

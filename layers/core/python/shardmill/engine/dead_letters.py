@@ -1,4 +1,5 @@
-"""Dead letters: what failed in every attempt is kept, shown, and sent again on request.
+"""Dead letters: messages and events that failed in every attempt are stored, listed and sent again on
+request.
 
 They arrive in the dead-letter queues. SQS can neither list a queue nor find a message in it, so listing the
 dead letters first moves them to rows and objects. A message is deleted after its row is written, and a row
@@ -75,7 +76,7 @@ def read(mill: Mill, letter_id: str) -> tuple[DeadLetterRow, Any]:
 
 
 def redrive(mill: Mill, letter_id: str) -> DeadLetterRow:
-    """Send a letter again to where it failed, then delete it."""
+    """Send a letter to its original destination again, then delete it."""
     row = _find(mill, letter_id)
     if row.source not in REDRIVABLE:
         raise NotRedrivable(
@@ -128,7 +129,7 @@ def _reason_and_payload(source: str, message: Message) -> tuple[str, str]:
         return _failed_event(message)
     if source == NOTIFICATION:
         return "the notification was not delivered in any attempt", message.body
-    return "the message is not that of a task", message.body
+    return "the message is not a task message", message.body
 
 
 def _failed_event(message: Message) -> tuple[str, str]:

@@ -111,7 +111,7 @@ def _check_scope(mill: Mill, define: JobDefine, stored: dict[str, Any], actor: A
 
 
 def _check_newest(mill: Mill, job_name: str, actor: Actor, expected: Expected) -> Expected:
-    """Raise Forbidden if an actor may not define what it would replace; return the version that it is."""
+    """Raise Forbidden if an actor may not define the version that it would replace; return that version."""
     if not actor.limited("define"):
         return expected
     newest = mill.definitions.heads([job_name]).get(job_name)
@@ -137,7 +137,8 @@ def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine 
 def _with_kept_values(mill: Mill, job_name: str, document: object, visible: Visible) -> object:
     """Replace the masks of private values by the values of the version that the document was read from.
 
-    `visible`: what the caller may define; the version may belong to another owner's deleted definition.
+    `visible`: the definitions that the caller may define; the version may belong to another owner's deleted
+    definition.
     """
     if not isinstance(document, dict) or not has_masks(document):
         return document
@@ -243,7 +244,8 @@ def suspend(mill: Mill, job_name: str, actor: Actor, reason: str, now: int) -> D
 
 
 def resume(mill: Mill, job_name: str, now: int) -> Definition:
-    """Accept new Jobs of a definition again. The tick starts those that its parents requested meanwhile."""
+    """Accept new Jobs of a definition again. The tick starts the Jobs that its parents requested
+    meanwhile."""
     return _set_suspended(mill, job_name, None, now)
 
 

@@ -34,7 +34,7 @@ _START = "-"
 
 
 def job_ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> bool:
-    """Handle a `Job Ended` event; return False if there is nothing left to notify."""
+    """Handle a `Job Ended` event; return False if no notification remains."""
     job = mill.jobs.get(job_id)
     if not job or job.run != run or not job.state.ended or not job.heirs_pending:
         return False
@@ -98,7 +98,7 @@ def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId, budget: 
 class _Progress:
     """How far the dependents of a Job were notified.
 
-    A position is that of the last dependent that was reached, in the order of `_notifications`.
+    A position is the one of the last dependent reached, in the order of `_notifications`.
     """
 
     def __init__(self, job: JobRow) -> None:
@@ -119,7 +119,7 @@ class _Progress:
 
 
 def _notifications(mill: Mill, job: JobRow, now: int, new_id: NewId) -> Iterator[Notification]:
-    """Return what is to be done after the position that an earlier call reached."""
+    """Return the notifications after the position that an earlier call reached."""
     kind, _, after = job.notifying.get("to", "").partition(":")
     if not kind:
         if job.with_dependents:
@@ -147,7 +147,7 @@ def _waiting_jobs(mill: Mill, job: JobRow, after: str, now: int) -> Iterator[Not
 
 
 def _take_dependents_along(mill: Mill, job: JobRow, now: int) -> None:
-    from shardmill.engine.control import dependents  # after a crash of the rerun, which few Jobs have
+    from shardmill.engine.control import dependents  # only after a crash of a rerun
 
     dependents.take_dependents_along(mill, job, now)
 

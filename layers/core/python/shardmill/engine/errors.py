@@ -1,6 +1,6 @@
 """The engine's exceptions, one class for each problem code. `api.problems` maps them to HTTP statuses.
 
-A message says what is wrong, where, and what to do.
+A message names the fault, its place, and the remedy.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class TriggerTaken(Conflict):
 
 
 class ForeignAttempt(Conflict):
-    """The worker does not hold the attempt: another worker does, or none."""
+    """The worker does not hold the attempt: another worker or no worker holds it."""
 
     code = "foreign-attempt"
 

@@ -46,7 +46,7 @@ AHEAD_MS = 90_000
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
 MIXED_GROUP_CACHE_MS = 1_000
-"""Of a group with several priorities in use, in which more are added often."""
+"""For groups with several priorities in use, to which priorities are added often."""
 
 WORKER_CACHE_MS = 3_000
 EMPTY_QUEUE_MS = 1_000
@@ -154,7 +154,7 @@ class TtlCache(Generic[K, V]):
         self._rows: dict[K, tuple[int, V]] = {}
 
     def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
-        """Return the rows of `wanted` that exist, reading those that are missing or expired in one call.
+        """Return the existing rows of `wanted`; missing and expired ones are read in one call.
 
         Another thread may clear the cache meanwhile, so the result is built from local values.
         """

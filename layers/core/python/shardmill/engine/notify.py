@@ -38,7 +38,7 @@ class Post(Protocol):
 
 
 def deliver(mill: Mill, records: Sequence[Mapping[str, Any]], post: Post, now: int) -> list[str]:
-    """Handle the messages of an SQS event; return the ids of those that failed."""
+    """Handle the messages of an SQS event; return the ids of failed messages."""
     failed: list[str] = []
     for record in records:
         message = _message(mill, record)

@@ -1,4 +1,4 @@
-"""Encrypt secrets for the table, and decrypt them for those who may use them.
+"""Encrypt secrets for the table, and decrypt them for authorized users.
 
 The context binds a value to its definition, job or event: it cannot be decrypted for another one.
 """
@@ -67,7 +67,7 @@ def _with_token(event: Any, change: Callable[[str], str]) -> Any:
         return event
     changed = {**event, **({"detail": _with_token(event["detail"], change)} if "detail" in event else {})}
     if (token := event.get(_TOKEN)) is not None:
-        changed[_TOKEN] = change(token) if isinstance(token, str) else MASK  # what is no text is never valid
+        changed[_TOKEN] = change(token) if isinstance(token, str) else MASK  # other types are never valid
     return changed
 
 

@@ -1,4 +1,4 @@
-"""Repair Jobs after crashes: find those that are due in an index and repeat what is missing.
+"""Repair Jobs after crashes: find due Jobs in an index and repeat the missing operations.
 
 The index may lag behind the rows; the call that takes a due row checks that its due time is still the same.
 """
@@ -44,7 +44,7 @@ def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str
 
 
 def repair_listed(mill: Mill, detail: dict[str, Any], now: int, new_id: Callable[[], str]) -> dict[str, int]:
-    """Repair the Jobs of an event that passed them on, as of the later of its time and theirs."""
+    """Repair the Jobs that an event passed on, as of its time or their due time, whichever is later."""
     due = [Due(seen, job_id, watched) for seen, job_id, watched in detail["due"]]
     return repair_all(mill, due, max(now, detail["now"]), new_id)
 
@@ -121,7 +121,7 @@ def repair(
     lookups: Lookups | None = None,
     budget: Budget | None = None,
 ) -> None:
-    """Repeat what is missing for a Job's present state, as far as the budget allows; idempotent."""
+    """Repeat the operations that a Job's present state lacks, as far as the budget allows; idempotent."""
     job = mill.jobs.get(job_id)
     if not job:
         return

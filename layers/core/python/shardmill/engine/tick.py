@@ -10,7 +10,7 @@ from shardmill.engine.mill import AHEAD_MS, Mill
 from shardmill.engine.repair import repair_due_jobs
 
 COUNT_AGAIN_MS = 86_400_000
-"""How often the tick counts what is not counted against the limits of applications."""
+"""How often the tick counts rows that are not yet counted against the limits of applications."""
 
 NewId = Callable[[], str]
 Clock = Callable[[], int]

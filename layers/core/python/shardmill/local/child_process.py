@@ -34,7 +34,7 @@ def _watch(pipe: int) -> None:
 
 
 def exit_with_parent() -> None:
-    """Watch the pipe from the parent; own children get an empty standard input instead of it."""
+    """Watch the pipe from the parent; children of this process get an empty standard input instead."""
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -100,7 +100,7 @@ class Cloud:
         raise self._failed(f"did not answer within {START_SECONDS:.0f} s")
 
     def save(self) -> None:
-        """Save all state, what the journal does not record included."""
+        """Save all state, including changes that the journal does not record."""
         self._command("save")
 
     def resume(self) -> None:
@@ -140,7 +140,7 @@ class Cloud:
             connection.close()
 
     def stop(self, report: Callable[[str], None]) -> None:
-        """Let the emulator save its state and exit, then kill what is left of its process group.
+        """Let the emulator save its state and exit, then kill the rest of its process group.
 
         Raises CloudFailed if the state was not saved."""
         running = self.process.poll() is None

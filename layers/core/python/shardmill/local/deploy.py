@@ -71,7 +71,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Package:
-    """What is deployed: the template and the files of the code folders that it names."""
+    """The content of a deployment: the template and the files of its code folders."""
 
     root: Path
 

@@ -45,7 +45,7 @@ class Laptop:
     workers: Workers
 
     def supervise(self) -> None:
-        """Restart workers that exited; raise CloudFailed if the emulator did. Call it every moment."""
+        """Restart workers that exited; raise CloudFailed if the emulator exited. Call it repeatedly."""
         self.cloud.check()
         self.workers.supervise()
 
@@ -156,7 +156,8 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
 
 
 def _resume(cloud: Cloud) -> None:
-    """Continue what the last stop interrupted, now that the API answers: that may take long."""
+    """Resume the executions that the last stop interrupted. The API answers already, as this can take
+    long."""
     from shardmill.local import deploy
 
     cloud.resume()
@@ -182,10 +183,10 @@ def _wait_until_ready(session: Session, cloud: Cloud) -> None:
 
 
 def _worker_token(session: Session, folder: StateFolder) -> str:
-    """The token that `shardmill worker` uses on this machine, made again if it is no longer valid."""
+    """The token that `shardmill worker` uses on this machine, created again if it is no longer valid."""
     token = folder.worker_token()
     if token and _get(session, "/v1/groups", token)[0] == http.HTTPStatus.FORBIDDEN:
-        return token  # it is valid, and may not list groups
+        return token  # the token is valid, but has no scope to list groups
     request = json.dumps({"name": "dev-worker", "scopes": ["worker"]})
     status, answer = _request(session, "POST", "/v1/tokens", session.token, request)
     if status != http.HTTPStatus.CREATED:

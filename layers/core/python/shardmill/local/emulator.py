@@ -48,7 +48,7 @@ def _raise_descriptor_limit() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The emulator's state: its snapshot, the journal of later changes, and what a stop interrupted."""
+    """The emulator's state: its snapshot, the journal of later changes, and interrupted executions."""
 
     saved: StateFiles
     journal: Journal
@@ -68,7 +68,8 @@ class _State:
         return cls(saved, journal, changes, interrupted, ended, Snapshots(saved, journal))
 
     def restore(self) -> None:
-        """Load the saved state, or exit if it is corrupt; start saving only then, to overwrite nothing."""
+        """Load the saved state, or exit if it is corrupt. Saving starts afterwards, so that nothing is
+        overwritten."""
         try:
             self.saved.load()
             self.changes.apply(self.journal.records())
@@ -102,7 +103,7 @@ def _save_and_exit(snapshots: Snapshots) -> None:
 
 
 def _stop_functions() -> None:
-    """Stop the Lambda processes, and lower this process's priority below that of the one that saves."""
+    """Stop the Lambda processes, and give this process a lower priority than the process that saves."""
     os.setpriority(os.PRIO_PGRP, 0, 19)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)

@@ -42,7 +42,7 @@ def keep_authorizers_uncached(template: dict[str, Any]) -> None:
 
 def pass_large_bodies(template: dict[str, Any]) -> None:
     """Let the API function take and return files of 100 MB. The limits of API Gateway and Lambda, which
-    MiniStack does not have, are those of a network; AWE clients know no other way for their outputs."""
+    MiniStack does not have, apply on AWS only; AWE clients have no other way to upload their outputs."""
     function = template["Resources"].get("ApiFunction", {}).get("Properties", {})
     if "Environment" in function:
         function["Environment"]["Variables"]["SHARDMILL_MAX_BODY_BYTES"] = str(MAX_BODY_BYTES)
@@ -76,7 +76,7 @@ def tick_now(functions: Any, stack: str) -> None:
 
 
 class _ModuleWithSleep:
-    """A module whose `sleep` takes other seconds."""
+    """A module with a `sleep` that waits for a different time."""
 
     def __init__(self, module: Any, seconds: Callable[[float], float]) -> None:
         self._module = module
@@ -116,7 +116,8 @@ class InterruptedExecutions:
             setattr(stepfunctions, waits, _without_slot(getattr(stepfunctions, waits)))
 
     def find(self) -> None:
-        """Find them after the state was restored and before any new execution starts."""
+        """Find interrupted executions; call it after the state is restored and before a new execution
+        starts."""
         for execution in self._stepfunctions._executions.all_values():
             if execution.get("error") == RESTARTED:
                 execution.update(status="RUNNING", stopDate=None)
@@ -125,7 +126,7 @@ class InterruptedExecutions:
                 self._arns.append(execution["executionArn"])
 
     def resume(self) -> None:
-        """Call it once the API answers, in a thread: it waits for slots."""
+        """Resume the executions. Call it in a thread once the API answers, because it waits for slots."""
         while self._arns:
             self._slots.acquire()
             run = _holding(self._slots, self._stepfunctions._run_execution)
@@ -195,7 +196,7 @@ class EndedExecutions:
         stepfunctions._emit_execution_status_event = emit_and_note
 
     def find(self) -> None:
-        """Find them after the state was restored and the interrupted ones were separated."""
+        """Find ended executions; call it after the state is restored and interrupted ones are separated."""
         known = self._executions.all_values()
         ended = [each for each in known if each["status"] != "RUNNING" and each["input"] is not None]
         for execution in sorted(ended, key=lambda each: str(each["stopDate"])):
@@ -207,8 +208,8 @@ class EndedExecutions:
             self._reduce(self._latest.popleft())
 
     def _reduce(self, execution: dict[str, Any]) -> None:
-        """Replace it at once rather than change it: a snapshot may be taken at any moment, and the thread of
-        a stopped execution may still add events."""
+        """Replace the execution instead of changing it: a snapshot can be taken at any moment, and the thread
+        of a stopped execution can still add events."""
         arn = execution["executionArn"]
         region, account = arn.split(":")[3:5]
         if self._executions.get_scoped(account, region, arn) is execution:
@@ -241,7 +242,8 @@ def limit_log_streams(functions: Any, logs: Any) -> None:
 
 
 def limit_metrics(metrics: Any) -> None:
-    """Keep the latest points of each metric: MiniStack keeps those of two weeks, several per invocation."""
+    """Keep the latest points of each metric: MiniStack keeps the points of two weeks, several per
+    invocation."""
     find = metrics._metric_bucket
 
     def find_and_remove(key: Any) -> list[Any]:
@@ -254,7 +256,7 @@ def limit_metrics(metrics: Any) -> None:
 
 
 class _Digest:
-    """Equal to the request it was made of, without keeping it."""
+    """Compares equal to the request that it was made from, without storing it."""
 
     __slots__ = ("_digest",)
 

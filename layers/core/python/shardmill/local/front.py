@@ -84,7 +84,8 @@ def _is_signed(scope: Any, headers: Mapping[str, str]) -> bool:
 
 
 def _without_scripts(scope: Any, send: Any) -> Any:
-    """Send a stored file so that a browser runs nothing in it: it comes from the address of the dashboard."""
+    """Send a stored file so that a browser runs nothing in it, because it has the same origin as the
+    dashboard."""
     if scope["path"].startswith((PREFIX, API_PREFIX)):
         return send
 

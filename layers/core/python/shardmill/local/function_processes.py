@@ -27,7 +27,7 @@ FEW = min(4, max(2, os.cpu_count() or 1))
 PATIENCE_SECONDS = 0.1
 """How long an invocation waits before another process is started while there are few."""
 STUCK_SECONDS = 1.0
-"""After this time without a process that became free, more are started."""
+"""After this time without a free process, more are started."""
 _POLL_SECONDS = 0.1
 _LAYER = "layer_"
 
@@ -116,7 +116,8 @@ def share_layers(runtime: Any) -> None:
 
 @dataclass(slots=True)
 class _Folders:
-    """The unpacked layers of this run, by a hash. What an earlier run left is being removed."""
+    """The unpacked layers of this run, by a hash. Leftovers of an earlier run are removed in the
+    background."""
 
     known: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -143,7 +144,8 @@ class _Layer(zipfile.ZipFile):
         self._folders = folders
 
     def namelist(self) -> list[str]:
-        """Nothing: MiniStack would look up each name, and `extractall` stays within its folder anyway."""
+        """Return no names: MiniStack would look up each name, and `extractall` stays within its folder
+        anyway."""
         return []
 
     def extractall(self, path: Any = None, members: Any = None, pwd: Any = None) -> None:

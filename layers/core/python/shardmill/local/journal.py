@@ -1,10 +1,10 @@
 """The journal of the emulator: what changed since the last snapshot, written before the request is answered.
 
-A snapshot begins a new file, and the older files are removed when it is complete. A record says what
-something is now, not how it changed, so records that a snapshot already contains may be applied again.
+A snapshot begins a new file, and the older files are removed when it is complete. A record contains the new
+value, not the change, so records that a snapshot already contains can be applied again.
 
-What is written survives the death of every process. To survive a power failure as well, it has to be on the
-disk itself: the API's answers wait for that, many together, and the AWS services' answers do not.
+A written record survives the death of every process. To survive a power failure, it must also be synced to
+the disk: the API's answers wait for one sync together, the AWS services' answers do not wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Record = list[Any]
 
 
 def exit_unwritable(error: OSError) -> NoReturn:
-    """Exit without an answer to those who wait: what was not written was not accepted."""
+    """Exit without answering the waiting requests: a change that was not written was not accepted."""
     os.write(2, f"the journal cannot be written ({reason_of(error)})\n".encode())
     os._exit(1)
 
@@ -42,12 +42,12 @@ class Journal:
         self._sync: asyncio.Task[None] | None = None
 
     def records(self) -> Iterator[Record]:
-        """What the files contain, without a line at the end that was not written completely."""
+        """The records in the files, without an incomplete last line."""
         for file in self._files():
             yield from _read(file)
 
     def start(self) -> None:
-        """Record from now on; before, the records are applied."""
+        """Start recording; call it after the existing records are applied."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._started = True
 
@@ -86,7 +86,7 @@ class Journal:
             self._sync = None
 
     def begin_file(self) -> int:
-        """Write what follows to a new file; return its number."""
+        """Continue in a new file; return its number."""
         with self._lock:
             self._number += 1
             return self._number
@@ -140,7 +140,7 @@ def _read(file: Path) -> Iterator[Record]:
                 if record is None:
                     unreadable = unreadable or count
                 elif unreadable:
-                    raise CorruptState(file, f"line {unreadable} is not what was written")
+                    raise CorruptState(file, f"line {unreadable} does not match its checksum")
                 else:
                     yield record
     except OSError as error:

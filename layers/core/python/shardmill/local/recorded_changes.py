@@ -1,4 +1,4 @@
-"""What MiniStack's services write to the journal, and how it is applied when they start.
+"""Record the changes of MiniStack's services in the journal, and apply the journal when they start.
 
 DynamoDB items, Step Functions executions, and SQS queues with their messages are recorded. S3 objects have
 files of their own. Everything else changes only when the template is deployed, and a snapshot follows.
@@ -44,7 +44,7 @@ class RecordedChanges:
 
     def _recorded_item(self, change: Callable[..., Any]) -> Callable[..., Any]:
         def changed(table: Any, partition: str, sort: str, item: Any = None) -> Any:
-            """Rows expire in a thread: the lock keeps the order of the records that of the changes."""
+            """Rows expire in a thread: the lock keeps the records in the order of the changes."""
             with self._lock:
                 old = change(table, partition, sort, *(() if item is None else (item,)))
                 self._journal.append(["item", table["TableArn"], partition, sort, item])

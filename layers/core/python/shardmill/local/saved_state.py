@@ -18,7 +18,7 @@ FORMAT = "__ministack_format__"
 
 
 class CorruptState(Exception):
-    """A state file cannot be read or is not what was saved."""
+    """A state file cannot be read, or has changed since it was saved."""
 
     def __init__(self, file: Path, reason_of: str) -> None:
         super().__init__(f"the state file {file} cannot be read ({reason_of})")
@@ -92,7 +92,7 @@ class StateFiles:
         except OSError as error:
             raise CorruptState(file, reason_of(error)) from error
         if hashlib.sha256(code).hexdigest() != digest:
-            raise CorruptState(file, "its content is not what was saved")
+            raise CorruptState(file, "its content does not match its checksum")
         return code
 
     def _module(self, service: str) -> Any:

@@ -61,7 +61,7 @@ class Snapshots:
             self._fork()
 
     async def save(self) -> None:
-        """Return when everything up to now is in a complete snapshot."""
+        """Return when all changes so far are in a complete snapshot."""
         while self._writing():
             await asyncio.sleep(POLL_SECONDS)
         if FORKS:

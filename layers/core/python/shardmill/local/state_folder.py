@@ -59,7 +59,7 @@ class StateFolder:
         return self.log(name).read_text(errors="replace").rstrip().rpartition("\n")[2]
 
     def prepare(self) -> None:
-        """Create the emulator's folders, without what an unfinished first deployment left."""
+        """Create the emulator's folders; remove the leftovers of an unfinished first deployment."""
         if "version" not in self.deployment():
             shutil.rmtree(self.cloud, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Tell requests of pages of other web sites apart: the emulator checks no signatures and answers everybody.
+"""Detect requests from pages of other web sites: the emulator checks no signatures and answers anyone.
 
 A browser names the site of a page in `Origin` or `Sec-Fetch-Site`, and the host that the page believes to
-talk to in `Host`. Programs send no such names, or that of this machine.
+talk to in `Host`. Programs send no such names, or the name of this machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _OWN_SITES = ("same-origin", "none")
 
 
 def is_foreign(method: str, query: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether a page of another site sent a request, or reached this machine by a name of its own for it."""
+    """Whether a page of another site sent a request, or reached this machine by a host name that the site
+    controls."""
     host, port = _host_and_port(f"//{headers.get('host', '')}")
     if not _is_local(host):
         return True
@@ -37,7 +38,7 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port
     except ValueError:
-        return ".", None  # as without a name
+        return ".", None  # no site has this name
 
 
 def _is_local(host: str) -> bool:

@@ -60,7 +60,7 @@ class Workers:
             )
 
     def supervise(self) -> None:
-        """Restart workers that failed, after a delay; not those that exited because they were drained."""
+        """Restart workers that failed, after a delay, but not workers that were drained and exited."""
         now = time.monotonic()
         for number, process in list(self._running.items()):
             if (code := process.poll()) is not None:
@@ -79,7 +79,7 @@ class Workers:
             self._start_one(number)
 
     def stop(self) -> None:
-        """Terminate all workers, then kill what is left of them and of their tasks."""
+        """Terminate all workers, then kill their remaining processes and tasks."""
         processes = list(self._running.values())
         for process in processes:
             process.send_signal(signal.SIGTERM)

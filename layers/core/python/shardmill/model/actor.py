@@ -31,7 +31,7 @@ class Actor:
         return not any(grant.gives(scope) and not grant.limited for grant in self.grants)
 
     def needs_rows(self, scope: str) -> bool:
-        """Whether the name of a definition does not always decide what the actor may do with it."""
+        """Whether the permissions for a definition can depend on more than its name."""
         return any(grant.gives(scope) and grant.needs_rows for grant in self.grants)
 
 

@@ -27,11 +27,11 @@ MAX_NAME = 64
 _NAME = re.compile(NAME_PATTERN[:-1] + r"\Z")
 _TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
 _OWN_VALUES = frozenset(("params", "content", "items", "userattr", "output", "attributes"))
-_MAX_LEVELS = 32  # no document has numbers of its own deeper, and a body can be nested beyond the stack
+_MAX_LEVELS = 32  # no model has numbers deeper than this, and a body could exhaust the stack
 
 
 def whole_numbers(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with 1 for 1.0: JSON Schema calls both an integer. Users' own values stay."""
+    """Convert 1.0 to 1, because JSON Schema calls both an integer. Users' own values are unchanged."""
     converted: dict[str, Any] = _whole_numbers(document, _MAX_LEVELS)
     return converted
 
@@ -61,7 +61,7 @@ class Model(BaseModel):
 
 
 class Request(Model):
-    """A body of a request; values are not converted: `false` is no number, `"1"` is no integer."""
+    """A body of a request; values are not converted: `false` is not a number, `"1"` is not an integer."""
 
     model_config = ConfigDict(strict=True)
 

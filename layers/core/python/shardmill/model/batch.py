@@ -25,7 +25,9 @@ class BatchedJob(Answer):
 class BatchItem(Answer):
     """The answer to one request: its status as of a single submit, and the Job or the problem."""
 
-    status: int = Field(description="202 for a new Job, 200 for an existing one, else that of the problem")
+    status: int = Field(
+        description="202 for a new Job, 200 for an existing one, else the status of the problem"
+    )
     job: BatchedJob | None = None
     problem: dict[str, Any] | None = Field(default=None, description="the problem+json of this request")
 

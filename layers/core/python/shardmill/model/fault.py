@@ -1,4 +1,4 @@
-"""Faults of a document: what is wrong, and where."""
+"""Faults of a document, each with a code, a message and a place."""
 
 from __future__ import annotations
 

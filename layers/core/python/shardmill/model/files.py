@@ -99,7 +99,7 @@ class File(Model):
 class RunFile(File):
     """A file of a step or task; after it has run, with the size of the file itself.
 
-    Of a pattern, size and units are those of all its files together.
+    For a pattern, size and units are the totals of its files.
     """
 
     total_index: Count | None = Field(

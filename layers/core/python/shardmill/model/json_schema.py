@@ -26,7 +26,7 @@ def present(*names: str) -> Rule:
 
 
 def where(**fields: Rule) -> Rule:
-    """Those of the fields that are given match their rules."""
+    """Each given field matches its rule."""
     return {"properties": fields}
 
 

@@ -60,7 +60,7 @@ class JobRequest(Model):
     files: list[GivenFile] = Field(default_factory=list, max_length=100)
     data_token: DataToken | None = Field(
         default=None,
-        exclude=True,  # of what is stored and compared
+        exclude=True,  # not stored or compared with the request
         repr=False,
         description="a secret for the tasks of a Job with info.auth, to read private data with",
     )
@@ -72,7 +72,7 @@ OTHER_SPELLINGS: dict[type[BaseModel], tuple[str, ...]] = {JobRequest: ("duratio
 def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
     """Parse and validate a request; returns it, or None and all faults.
 
-    `define`: the definition that it names, to check what it changes in its steps; None to skip that check.
+    `define`: the definition that it names, to check the overrides of its steps; None to skip that check.
     """
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a request must be an object")]

@@ -1,4 +1,4 @@
-"""The states of jobs, steps and tasks, the legal transitions between them, and those that are notified."""
+"""The states of jobs, steps and tasks, the legal transitions between them, and the notified transitions."""
 
 from enum import StrEnum
 from typing import Literal

@@ -42,8 +42,8 @@ class Fetch(Answer):
     """A file to download into a task's work folder.
 
     `plain`: a URL from the definition, which the worker requests only if its allow list permits it; otherwise
-    the URL is presigned. `sha256` is that of the whole object, even if the task reads only [first, end).
-    `missing`: the file does not exist.
+    the URL is presigned. `sha256` is the checksum of the whole object, even if the task reads only [first,
+    end). `missing`: the file does not exist.
     """
 
     name: LocalName
@@ -81,7 +81,8 @@ class Prepared(Answer):
 
 
 class StoreRequest(Request):
-    """Asks for URLs to store an output; `md5s` are those of its parts in base64, a single one for one PUT."""
+    """Requests URLs to store an output; `md5s` are the MD5s of its parts in base64, a single one for one
+    PUT."""
 
     name: WorkName
     size: Count
@@ -98,7 +99,7 @@ class StoreAnswer(Answer):
 
 
 class CompleteRequest(Request):
-    """Completes a multipart upload; `etags` are those that S3 returned for the parts."""
+    """Completes a multipart upload; `etags` are the ETags that S3 returned for the parts."""
 
     name: WorkName
     upload_id: str = Field(min_length=1, max_length=1_024)

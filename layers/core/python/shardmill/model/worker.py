@@ -20,7 +20,7 @@ from shardmill.model.transfers import MAX_STORED, Stored
 
 MAX_BATCH = 10
 MAX_EXCHANGED = 50
-"""Tasks in a request that leases or reports more than a batch: of a worker that waits at SQS."""
+"""Maximum tasks in a lease or report of a worker that waits at SQS, which can exceed a batch."""
 MAX_HELD = 2_000
 MAX_RUNNING = 1_000
 MAX_APPS_BYTES = 50_000
@@ -97,9 +97,9 @@ class Worker(Answer):
     id: str
     name: str
     groups: list[str]
-    bindings: list[GroupBinding] = Field(default_factory=list, description="since when it is in its groups")
+    bindings: list[GroupBinding] = Field(default_factory=list, description="when it joined each group")
     host: str = ""
-    ip: str | None = Field(default=None, description="as it says, or else its sourceIp")
+    ip: str | None = Field(default=None, description="as the worker registered it, or else its sourceIp")
     source_ip: str | None = Field(
         default=None, description="where its last request came from; absent for a worker that uses AWS"
     )
@@ -181,11 +181,11 @@ class HeartbeatAnswer(Answer):
     notes: str | None = Field(default=None, description="why it is suspended, and what to do")
     drain: bool = False
     heartbeat_seconds: int
-    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
+    lanes: LaneAddresses | None = Field(default=None, description="new addresses, to use from now on")
 
 
 class LeaseRequest(Request):
-    """`messages`: what the worker received at SQS; otherwise Shardmill receives messages, and waits for them.
+    """`messages`: the messages that the worker received at SQS; without them, Shardmill waits for messages.
 
     Messages that lead to no lease become visible to other workers again, all of them if `max` is 0.
     """
@@ -236,7 +236,7 @@ class LeaseAnswer(Answer):
     paused: list[str] = Field(
         default_factory=list, description="queues to leave to other workers for a moment"
     )
-    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
+    lanes: LaneAddresses | None = Field(default=None, description="new addresses, to use from now on")
 
 
 class Result(Request):
@@ -306,7 +306,7 @@ class Reported(Answer):
 
 
 class LeaseRefusal(Answer):
-    """Why no task was leased, as the problem of POST /v1/work:lease says it."""
+    """Why no task was leased: the problem that POST /v1/work:lease would return."""
 
     code: str
     detail: str

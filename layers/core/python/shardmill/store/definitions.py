@@ -166,7 +166,7 @@ class Definitions:
             yield self._table.update_request(raised)
 
     def heads(self, job_names: Iterable[str]) -> dict[str, Listed]:
-        """The newest versions of definitions, those that exist."""
+        """The newest versions of the definitions that exist."""
         wanted = [keys.definition_head(name) for name in job_names]
         items = self._table.batch_get(wanted, only=(*Listed.names(), "deleted"))
         return {item["job_name"]: Listed.from_item(item) for item in items if not item.get("deleted")}
@@ -181,7 +181,7 @@ class Definitions:
         return {item["job_name"]: item.get("parents", []) for item in items if not item.get("deleted")}
 
     def children(self, job_name: str, *, after: str = "") -> Iterator[str]:
-        """The names of the definitions that depend on this one, in order; those behind the name `after`."""
+        """The names of the definitions that depend on this one, in order, starting after the name `after`."""
         partition = keys.partition_of(keys.definition_head(job_name))
         start = keys.definition_child(job_name, after) if after else None
         items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True, start=start)

@@ -13,7 +13,7 @@ EVERY_GROUP = "*"
 """The name of the row that represents all groups."""
 
 EVERY_APP = ""
-"""In place of a program: the workers of a group whatever they run."""
+"""In place of the name of a program: all workers of a group, whatever they run."""
 
 _MEMBER = "worker#"
 _UNMATCHED = "stuck#"
@@ -26,7 +26,7 @@ def group(name: str) -> Key:
 
 
 def member(group_name: str, worker_id: str, app: str = EVERY_APP) -> Key:
-    """A worker of a group among all of them, or among those that run a program."""
+    """A worker of a group, among all workers or among workers that run a program."""
     return {"pk": f"GROUP#{group_name}", "sk": f"{members_with(app)[1]}{worker_id}"}
 
 
@@ -46,7 +46,7 @@ UNMATCHED = prefix(_UNMATCHED)
 
 
 def giant(group_name: str, step: StepKey) -> Key:
-    """An open step with more tasks than the other steps of the group should wait for."""
+    """An open step with so many tasks that the other steps of the group should not have to wait for them."""
     return {"pk": f"GROUP#{group_name}", "sk": f"{_GIANT}{step_reference(step)}"}
 
 

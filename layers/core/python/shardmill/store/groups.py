@@ -145,7 +145,8 @@ class Groups:
         return found
 
     def add_giant(self, name: str, step: keys.StepKey) -> None:
-        """Note an open step that has more tasks than the group's other steps should wait for."""
+        """Note an open step with so many tasks that the group's other steps should not have to wait for
+        them."""
         self._table.batch_put([group_keys.giant(name, step)])
 
     def remove_giant(self, name: str, step: keys.StepKey) -> None:

@@ -118,7 +118,7 @@ def _spread(kind: str, text: str, count: int) -> str:
 
 
 def _partitions(kind: str, count: int) -> list[str]:
-    """The names of the partitions of a kind; the first is that of rows older than the others."""
+    """The names of the partitions of a kind; the first partition has rows that are older than the others."""
     return [kind, *(f"{kind}#{number}" for number in range(1, count))]
 
 
@@ -144,7 +144,7 @@ def listed_rows(
 ) -> Iterator[Item]:
     """The rows of partitions of an index in the order of `ls`, read about `limit` at a time.
 
-    An index lags behind the rows: a row that has left its partition since is left out.
+    An index lags behind the rows: a row that has left its partition since is omitted.
     """
     share = limit if len(partitions) == 1 else limit // len(partitions) + 2
     entries = merge(

@@ -59,7 +59,7 @@ class Jobs(EndedJobs):
         ]
 
     def _only_run(self, job: JobRow) -> list[Item]:
-        """The write that makes a run the only one of its definition, if that allows no other."""
+        """The write that makes a run the only one of its definition, if the definition allows no other."""
         if not job.unique:
             return []
         before = None if job.unique == NO_RUN_BEFORE else Holder(*keys.parse_run_reference(job.unique))

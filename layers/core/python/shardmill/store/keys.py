@@ -1,6 +1,6 @@
 """DynamoDB keys of most rows.
 
-Those of groups are in `group_keys`, of tasks in `tasks.keys`, of dependencies between jobs in `due.run_keys`,
+Keys of groups are in `group_keys`, of tasks in `tasks.keys`, of dependencies between jobs in `due.run_keys`,
 of the indexes in `indexes`.
 
 Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
@@ -69,7 +69,7 @@ def definition_version(job_name: str, version: int) -> Key:
 
 
 def definition_versions(job_name: str, *, before: int | None) -> tuple[Partition, Range]:
-    """All versions of a definition, or those with a smaller number than `before`."""
+    """All versions of a definition, or only the versions before `before`."""
     newest = _MAX_VERSION if before is None else max(before - 1, 0)
     first, last = (definition_version(job_name, number) for number in (0, newest))
     return partition_of(first), key_range(first, last)
@@ -191,7 +191,7 @@ def job_secret(job_id: str) -> Key:
 
 
 def counted(job_id: str, child: str) -> Key:
-    """A row that says that a definition has counted the success of a job."""
+    """Marks that a definition has counted the success of a job."""
     return {"pk": f"{_JOB}{job_id}", "sk": f"{_COUNTED}{child}"}
 
 
@@ -251,7 +251,7 @@ def token_rate(token_id: str, window: int) -> Key:
 
 
 def application(name: str) -> Key:
-    """The counters of what an application uses of its limits."""
+    """The counters for the limits of an application."""
     return {"pk": application_reference(name), "sk": "use"}
 
 

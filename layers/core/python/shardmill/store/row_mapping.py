@@ -48,7 +48,7 @@ def _plan(row: Any) -> _Plan:
 
 
 def _enum(hint: Any) -> Callable[[Any], Any] | None:
-    """Converts the value of an attribute to that of a field; text, numbers and sets are used as they are."""
+    """Converts the value of an attribute to the value of a field; text, numbers and sets are unchanged."""
     return hint if isinstance(hint, type) and issubclass(hint, Enum) else None
 
 
@@ -64,8 +64,8 @@ def _bytes(value: Any) -> int:
 class Row:
     """An immutable value that is stored as one item, with one attribute for each field.
 
-    Its subclasses are declared like dataclasses. They are none, because `dataclass` compiles six methods for
-    each class, which takes several milliseconds of each cold start.
+    Its subclasses are declared like dataclasses. They are not dataclasses, because `dataclass` compiles six
+    methods for each class, which adds several milliseconds to each cold start.
     """
 
     def __init__(self, *args: Any, **values: Any) -> None:

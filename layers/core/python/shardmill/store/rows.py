@@ -147,7 +147,7 @@ class StepRow(Row):
     kept_from: int = 0
     attempts_before: int = 0
     let_finish: bool = False
-    swept: int = 0  # 1, set by the state machine; that of an earlier release set true
+    swept: int = 0  # set by the state machine to 1, in earlier releases to true
     failed_blocks: Mapping[str, int] = field(default_factory=dict)
     success: int = 0
     failed: int = 0

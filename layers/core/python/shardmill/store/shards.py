@@ -50,7 +50,7 @@ class BlockSet:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the step's row adds when the set is closed."""
+        """The values to add to the step's row when the set is closed."""
         return {**{name: self.ends[state] for name, state in _ENDS.items()}, "compute_ms": self.compute_ms}
 
 
@@ -103,8 +103,8 @@ class Shards(TaskResults):
     def _in_order(self, step: StepRow, numbers: Sequence[int]) -> Iterator[Block]:
         """The blocks with the given ascending numbers, those without a row included.
 
-        Few are read by their keys. Many are read by one query for each partition, which returns only those
-        with a row.
+        A few blocks are read by their keys, many blocks by one query for each partition, which returns only
+        blocks with a row.
         """
         if len(numbers) <= FEW_BLOCKS:
             yield from self.blocks(step, numbers).values()
@@ -235,7 +235,7 @@ class Shards(TaskResults):
         return not item.get("open"), {name: item.get(name, 0) for name in counts}
 
     def count_failures_in_set(self, step: StepRow, block: int, failures: int) -> int:
-        """Store the number of failures of a block in its set; returns those of the whole set."""
+        """Store the number of failures of a block in its set; returns the failures of the whole set."""
         update = Update(self._set_key(step, set_of(block))).raise_to(failures, f"f{block}")
         try:
             item = self._table.update(update, returns="ALL_NEW")

@@ -59,7 +59,7 @@ class Slots:
     def release_suspended(self, line: str, waiter: Waiter) -> None:
         """Release the slot and the place of a run whose job is suspended; else do nothing.
 
-        A job that was resumed meanwhile goes on with the slot that it still holds.
+        A job that was resumed meanwhile keeps its slot.
         """
         suspended = Update(keys.job(waiter.job_id))
         suspended.if_equal(run=waiter.run, state=JobState.SUSPENDED.value)
@@ -82,7 +82,7 @@ class Slots:
         return Holder(item["id"], item["run"]) if item else None
 
     def add_waiter(self, line: str, waiter: Waiter) -> bool:
-        """Add a run to those that wait for a slot; returns whether it is new among them."""
+        """Add a run to the waiters of a slot; returns whether it is new."""
         item = {**keys.slot_waiter(line, waiter.jid), "id": waiter.job_id, "run": waiter.run}
         if self._table.get(keys.slot_waiter(line, waiter.jid)) == item:
             return False
@@ -90,7 +90,7 @@ class Slots:
         return True
 
     def remove_waiter(self, line: str, waiter: Waiter) -> None:
-        """Remove a run from those that wait for a slot; a later run of the job keeps its place."""
+        """Remove a run from the waiters of a slot; a later run of the job keeps its place."""
         with suppress(ConditionFailed):
             self._table.delete_if(Update(keys.slot_waiter(line, waiter.jid)).if_equal(run=waiter.run))
 

@@ -84,7 +84,7 @@ class Steps:
         last: int = keys.MAX_STEP,
         consistent: bool = True,
     ) -> list[StepRow]:
-        """The nodes of a run in order, gates included; all, or those from `first` to `last`."""
+        """The nodes of a run in order, gates included; all, or only `first` to `last`."""
         partition, bounds = keys.steps_of_run(job_id, run, first, last)
         items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
@@ -153,7 +153,7 @@ class Steps:
             return None
 
     def release(self, finished: StepRow, index: int, **marks: bool) -> StepRow:
-        """Remove a finished node from those that the step `index` waits for, and set marks on that step."""
+        """Remove a finished node from `waiting_for` of the step `index`, and set marks on that step."""
         update = Update(keys.step(finished.job_id, finished.run, index))
         update.delete("waiting", {str(finished.index)})
         update.set(**{name: True for name, holds in marks.items() if holds})

@@ -17,7 +17,7 @@ KEEP_WORKER_SECONDS = 30 * 86400
 MAX_FAILING = 20
 """How many tasks of a series of failures a worker's row names; more are only counted."""
 MAX_FOLLOWED = 100
-"""Tasks of a worker whose logs are uploaded while they run; those of others come when they are larger."""
+"""Maximum tasks of a worker whose logs are uploaded while they run; other logs are uploaded at the end."""
 MEMBERS_PAGE = 25
 
 
@@ -43,10 +43,10 @@ NO_FAILURES = Failures()
 
 @dataclass(slots=True)
 class Tally:
-    """What a worker did since its row was last updated.
+    """The work of a worker since its row was last updated.
 
-    `failures` are those since its last success, `before` those before its first success in this tally, and
-    `longest` is the longest series of failures without a success.
+    `failures` counts failures since its last success, `before` failures before its first success in this
+    tally, and `longest` is the longest series of failures without a success.
     """
 
     checkout: int = 0
@@ -192,7 +192,7 @@ class Workers:
     ) -> WorkerRow | None:
         """Add a tally and the ids of leased tasks to a worker's row; None if the worker is unknown.
 
-        `receipts`: replace those that the row holds.
+        `receipts`: replace the receipts in the row.
         """
         update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now), now)
         if tally.done:

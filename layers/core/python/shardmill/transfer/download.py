@@ -48,7 +48,7 @@ class Download:
         return self._farthest
 
     def attempt(self, url: str, old: Callable[[], bool] | None) -> None:
-        """Download what is missing and verify the whole; see `error_of` for `old`."""
+        """Download the missing bytes and verify the whole; see `error_of` for `old`."""
         file = self._file
         if self._received and not (file.etag or self._etag or (file.sha256 and file.whole)):
             self._start_over()

@@ -1,4 +1,4 @@
-"""One HTTP exchange with an object store: what the caller supplies, and what its response means."""
+"""One HTTP exchange with an object store: the interface of the caller, and the errors of responses."""
 
 from __future__ import annotations
 

@@ -41,6 +41,6 @@ def put(
     with exchange("PUT", url, {**sent, "Content-Length": str(size)}, body) as reply:
         if not 200 <= reply.status < 300:
             error = error_of(reply, url, old)
-            # To a PUT, 404 means that the bucket or the upload is gone.
+            # For a PUT, 404 means that the bucket or the upload is gone.
             raise PermanentError(str(error)) if isinstance(error, PermanentError) else error
         return reply.headers

@@ -1,6 +1,6 @@
 """The files of the dashboard, read and compressed on first use and then served from memory.
 
-The address of a file contains a digest of all files, so that browsers may keep it for ever. The page itself
+The address of a file contains a digest of all files, so that browsers can cache it forever. The page itself
 is revalidated, and refers to the files of its own version.
 """
 
@@ -57,7 +57,7 @@ class Asset:
 def serve(path: str, headers: Mapping[str, str], origin: str = "") -> Asset | None:
     """Answer a GET of the page or one of its files; None if there is no such file.
 
-    `headers`: those of the request, with names in lower case. `origin`: one that the page may also send
+    `headers`: the request headers, with names in lower case. `origin`: another origin that the page may send
     requests to.
     """
     name, caching = _file_at(path)

@@ -35,7 +35,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Check = Callable[[str], str]
-"""Returns why an IP address may not be used; empty if it may."""
+"""Returns why an IP address is not allowed; empty if it is allowed."""
 
 
 class RequestFailed(Exception):
@@ -215,7 +215,7 @@ def _expected(status: int, patterns: Iterable[str]) -> bool:
 
 
 def _exit_code(status: int) -> int:
-    """Whether an unexpected status may be a different one after a retry."""
+    """Whether a retry may return a different status."""
     return PERMANENT if 300 <= status < 500 and status not in _RETRYABLE else FAILED
 
 

@@ -1,4 +1,4 @@
-"""The heartbeats of a worker: when they are sent, and what their answers change."""
+"""The heartbeats of a worker: when they are sent, and how their answers are applied."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HeartbeatTimer:
         self._last = float("-inf")
 
     def changed(self) -> None:
-        """The worker may have become busy or idle, or may be over."""
+        """The worker may have become busy or idle, or may have ended."""
         self._woken.set()
 
     def request(self) -> None:
@@ -43,7 +43,7 @@ class HeartbeatTimer:
         self._woken.set()
 
     def sent(self, busy: bool) -> None:
-        """A heartbeat reported the worker as busy or idle."""
+        """Record that a heartbeat reported the worker as busy or idle."""
         self._busy, self._requested = busy, False
 
     def wait(self, seconds: float, busy: Callable[[], bool]) -> bool:
@@ -90,7 +90,7 @@ class HeartbeatLoop:
         self._apply(suspended=worker.activity == "suspended", drain=False)
 
     def run(self, seconds: float) -> None:
-        """Send heartbeats until the worker is over."""
+        """Send heartbeats until the worker has ended."""
         interval = seconds
         while self._timer.wait(self._capped(interval), lambda: self._tasks.holds_tasks):
             try:

@@ -181,7 +181,7 @@ class InflightTasks:
     # the reporting thread
 
     def take_results(self) -> list[tuple[InflightTask, Result]]:
-        """Wait for a batch of results, a moment longer while more are expected; empty when it is over."""
+        """Wait for a batch of results, a moment longer while more are expected; empty at the end."""
         with self._lock:
             while not self._results and not self._over:
                 self._finished.wait()
@@ -234,7 +234,7 @@ class InflightTasks:
             return changed
 
     def drain(self, draining: bool) -> bool:
-        """Lease no more tasks and end after those that are held; return whether this is a change."""
+        """Lease no more tasks and end after the held ones; return whether this is a change."""
         with self._lock:
             changed, self._draining = self._draining != draining, draining
             self._changed.notify_all()
@@ -283,12 +283,12 @@ class InflightTasks:
 
     @property
     def occupied(self) -> int:
-        """How many tasks wait for a slot or have one."""
+        """The number of tasks that wait for a slot or have one."""
         with self._lock:
             return len(self._waiting) + len(self._running)
 
     def close(self) -> list[Lease]:
-        """Lease no more tasks; remove and return those that were not started."""
+        """Lease no more tasks; remove and return the tasks that were not started."""
         with self._lock:
             self._open = False
             for condition in (self._arrived, self._changed, self._finished):
@@ -296,7 +296,7 @@ class InflightTasks:
             return self._take_waiting(list(self._waiting))
 
     def abandon(self) -> None:
-        """Stop the running tasks; those that are cut short are not reported."""
+        """Stop the running tasks; interrupted tasks are not reported."""
         with self._lock:
             running = list(self._running)
             for task in running:

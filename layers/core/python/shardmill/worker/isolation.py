@@ -20,12 +20,12 @@ log = logging.getLogger("shardmill.worker")
 
 TOKEN = "SHARDMILL_TOKEN"  # noqa: S105 - the name of a variable
 _PR_SET_DUMPABLE = 4
-_ARGUMENTS, _ENVIRONMENT = 45, 47  # where the first addresses are in /proc/self/stat after the process name
+_ARGUMENTS, _ENVIRONMENT = 45, 47  # the fields of /proc/self/stat after the name that have the addresses
 _FILL = b"x"
 
 
 def protect(token: str | None = None) -> None:
-    """Remove credentials from what other processes can see of this one, and deny access to everything else.
+    """Remove credentials from the visible parts of this process, and deny access to all other parts.
 
     `token` is the API token if it was given on the command line. Call this before AWS clients are created.
     """
@@ -49,7 +49,7 @@ def _deny_access() -> None:
 
 
 def _overwrite_initial_values(token: str | None) -> None:
-    """Overwrite credentials where the kernel put them at the start, as /proc/PID shows that memory.
+    """Overwrite credentials in the memory where the kernel put them at the start, which /proc/PID shows.
 
     The C library no longer uses these bytes: the variables were removed before.
     """

@@ -67,8 +67,8 @@ def run_batch(
 ) -> list[str]:
     """Run as many tasks as an SQS event has messages, at most until `context_deadline_ms` (since 1970).
 
-    These are its own tasks, or waiting ones of higher priorities. Returns the ids of the messages that SQS
-    must keep because their tasks have not ended.
+    These are the tasks of the messages, or waiting tasks of higher priorities. Returns the ids of the
+    messages that SQS must keep because their tasks have not ended.
     """
     messages = [_message(mill, record) for record in records]
     leases = _lease(mill, messages, now)
@@ -139,7 +139,7 @@ def _message_of(task: Lease) -> Message | None:
 
 
 def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> Iterator[list[Result]]:
-    """Run tasks concurrently; yield the results of those that have ended, as soon as one has."""
+    """Run tasks concurrently; yield the results of ended tasks as soon as there are any."""
     if not leases:
         return
     started = time.monotonic()

@@ -11,7 +11,7 @@ SHORT_SECONDS = 0.2
 """Tasks that take longer on average are leased only when a slot is free."""
 
 VERY_SHORT_SECONDS = 0.02
-"""Of tasks that take less on average, whole batches of `largest` are leased: they soon get a slot."""
+"""Tasks that take less on average are leased in whole batches of `largest`: they soon get a slot."""
 
 _WEIGHT = 0.2
 
@@ -19,8 +19,8 @@ _WEIGHT = 0.2
 class LeaseSize:
     """One task per free slot, or full batches while tasks are short. Not thread-safe.
 
-    `remaining` is the number of tasks that the worker may still take; None is no limit. `largest` is the most
-    tasks that one call leases.
+    `remaining` is the number of tasks that the worker may still take; None means no limit. `largest` is the
+    maximum number of tasks that one call leases.
     """
 
     def __init__(self, slots: int, remaining: int | None) -> None:

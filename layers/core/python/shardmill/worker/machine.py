@@ -1,4 +1,4 @@
-"""What a worker reports about its machine: its address, and on EC2 the instance, its type and its region.
+"""The description of a worker's machine: its address, and on EC2 the instance, its type and its region.
 
 The instance metadata service (IMDSv2) is asked only if the machine says that it is an EC2 instance, so that a
 start elsewhere never waits for an address that does not answer.
@@ -26,11 +26,11 @@ _MARKS = (
     ("devices/virtual/dmi/id/product_uuid", "ec2"),  # Xen; only for root
     ("hypervisor/uuid", "ec2"),
 )
-_UNREACHABLE = ("192.0.2.1", 9)  # an address of no host; connecting a UDP socket sends nothing
+_UNREACHABLE = ("192.0.2.1", 9)  # an address without a host; connecting a UDP socket sends nothing
 
 
 def own_address() -> str | None:
-    """The address of the interface that this machine reaches others from; None without a network."""
+    """The address of the interface that this machine uses to reach others; None without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_UNREACHABLE)
@@ -40,7 +40,7 @@ def own_address() -> str | None:
 
 
 def describe_instance(system: Path = Path("/sys"), environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The fields of a registration that an EC2 instance knows; none elsewhere."""
+    """The fields of a registration that are known on an EC2 instance; empty elsewhere."""
     disabled = environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
     if disabled or not any(_begins(system / path, mark) for path, mark in _MARKS):
         return {}

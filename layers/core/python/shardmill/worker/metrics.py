@@ -69,7 +69,7 @@ class Metrics:
                 self.wfile.write(body)
 
             def log_message(self, *args: object) -> None:
-                """Scrapes are not logged."""
+                """Do nothing: scrapes are not logged."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)

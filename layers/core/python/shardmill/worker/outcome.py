@@ -39,7 +39,7 @@ class AttemptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """The exit code of a program, or minus the signal that killed it; and whether the worker ended it."""
+    """The exit code of a program, or the negative signal that killed it; and whether the worker ended it."""
 
     code: int
     timed_out: bool = False
@@ -47,7 +47,7 @@ class ProcessExit:
 
 
 def outcome_of(ended: ProcessExit) -> AttemptOutcome:
-    """The outcome that an exit code means."""
+    """The outcome for an exit code."""
     if ended.timed_out or ended.stopped:
         return AttemptOutcome("failed", TIMED_OUT if ended.timed_out else DISCARDED, ended.code)
     if ended.code == 0:

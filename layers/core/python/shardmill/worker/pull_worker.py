@@ -33,7 +33,7 @@ _LAST_REPORTS_SECONDS = 5.0
 _LAST_HEARTBEAT_SECONDS = 5.0
 _HAND_BACK_SECONDS = 15.0
 _LAST_LEASE_SECONDS = 2.0
-"""A lease call that is pending for longer receives no tasks: the worker has announced that it is leaving."""
+"""A lease call that stays pending longer receives no tasks: the worker has announced its shutdown."""
 
 
 class _RegistrationRefused(Exception):
@@ -79,7 +79,7 @@ class PullWorker:
         self.signals = 0
 
     def run(self, stop: Event | None = None) -> int:
-        """Work until a signal, `stop`, or the end of the work; return the exit code."""
+        """Run tasks until a signal, `stop`, or the end of the work; return the exit code."""
         self._leasing_threads.append(self._start(self._work, "lease"))
         while not self._halt.wait(POLL_SECONDS):
             if self.signals or (stop and stop.is_set()):
@@ -112,7 +112,7 @@ class PullWorker:
                 )
                 self._end(self.code or EXIT_FAILED, session_lost=True)
             except Stale as error:
-                if self._heartbeats.leaving:  # the announcement that it leaves ended its lease call
+                if self._heartbeats.leaving:  # the announcement of the shutdown ended its lease call
                     return
                 log.error(  # noqa: TRY400
                     "the session of this worker has ended: %s", error, extra={"action": "session-ended"}
@@ -177,7 +177,7 @@ class PullWorker:
             except Refused as error:
                 if error.code != WORKER_SUSPENDED:
                     raise
-                self._timer.request()  # the answer of the next heartbeat has the reason
+                self._timer.request()  # the answer to the next heartbeat has the reason
                 self._halt.wait(min(_SUSPENDED_SECONDS, self._wait_seconds / 4))
                 return []
 
@@ -285,7 +285,7 @@ class PullWorker:
             self._call("hand-back", partial(self._hand_back, leases, reason), _HAND_BACK_SECONDS)
 
     def _wait_for_leasing_threads(self) -> None:
-        """A thread with a pending lease call hands back what it receives."""
+        """A thread with a pending lease call hands back the tasks that it receives."""
         deadline = time.monotonic() + _LAST_LEASE_SECONDS
         for thread in self._leasing_threads:
             if not self._waits.join(thread, max(0.0, deadline - time.monotonic())):

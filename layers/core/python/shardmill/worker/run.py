@@ -56,7 +56,8 @@ def run_worker(
     stop: Event | None = None,
     wait_seconds: int = MAX_WAIT_SECONDS,
 ) -> int:
-    """Work until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work; return the exit code.
+    """Run tasks until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work. Returns the exit
+    code.
 
     `grace_seconds`: the time that running tasks have to finish when the worker stops. `kill_seconds`: the
     time between SIGTERM and SIGKILL, 5 s unless the grace period is shorter. `about`: more fields of the

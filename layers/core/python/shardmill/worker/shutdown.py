@@ -38,7 +38,7 @@ class ShutdownWaits:
         return self.wait(partial(_joined, thread), seconds)
 
     def join_or_abandon(self, call: Thread, seconds: float) -> None:
-        """Wait for the thread of a call to Shardmill, but not longer than that."""
+        """Wait for the thread of a call to Shardmill, within a time limit."""
         if not self.join(call, seconds):
             log.warning(
                 "a call to Shardmill did not return in time; continuing the shutdown",

@@ -45,7 +45,8 @@ def post(url: str, headers: Mapping[str, str], body: bytes, *, loopback: bool) -
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the internet. An IPv4 address in an IPv6 address decides about it."""
+    """Whether an IP address is public. For an IPv6 address that embeds an IPv4 address, the latter
+    decides."""
     first, *embedded = forms_of(address)
     return all(map(_is_global, embedded or [first]))
 

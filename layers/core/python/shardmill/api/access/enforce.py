@@ -1,6 +1,6 @@
-"""The check of every request: the scope of its route, and whether it covers what the path names.
+"""Check every request: does the token have the scope of the route, for the resource in the path?
 
-Functions of routes check what only they know: the items of lists, and names in a body.
+The functions of the routes check the items of lists, and names in a body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shardmill.model.actor import Actor
 
 
 def check_access(route: Route, path: str, actor: Actor) -> None:
-    """Raise Forbidden if the token lacks the scope, or NotFound if it may not see what the path names.
+    """Raise Forbidden if the token lacks the scope, or NotFound if it may not see the resource in the path.
 
     Resources that the token may not read are reported as missing.
     """
@@ -37,7 +37,8 @@ def check_access(route: Route, path: str, actor: Actor) -> None:
             raise Forbidden(f"this needs the scope {route.scope!r} without limits")
         return
     parameters = route.parameters(path)
-    # The functions check lists, bodies and owners of workers; those of the AWE protocol also its ids.
+    # The functions check lists, bodies and owners of workers; AWE functions also check the ids of the
+    # protocol.
     if not parameters or route.scope == "worker" or route.awe:
         return
     if _covers(mill(), route, actor, route.scope, parameters):

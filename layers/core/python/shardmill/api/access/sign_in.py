@@ -1,4 +1,4 @@
-"""/v1/sign-in: how the dashboard gets a token, for callers that have none yet."""
+"""/v1/sign-in: how the dashboard gets a token; callers have none yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SignIn(Answer):
 
 
 def sign_in() -> SignIn:
-    """Get how to sign in to the dashboard: with an OIDC issuer, or with a token; needs no token."""
+    """Get the way to sign in to the dashboard: with an OIDC issuer, or with a token. Needs no token."""
     settings = OidcSettings.from_environment()
     if not settings or not settings.client_id:
         return SignIn()
@@ -49,7 +49,7 @@ def sign_in() -> SignIn:
 
 
 def token_origin() -> str:
-    """The origin that the dashboard may send a request to besides its own; empty if there is none."""
+    """The origin besides its own that the dashboard may send requests to; empty if there is none."""
     if not (found := sign_in().oidc):
         return ""
     parts = urlsplit(found.token_endpoint)

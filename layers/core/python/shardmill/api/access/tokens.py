@@ -78,5 +78,5 @@ def _key() -> str:
 
 
 def _named(token_id: str) -> dict[str, str]:
-    """The keys of a log line about a token: which one, and who changed it."""
+    """The keys of a log line about a token: its id, and the user who changed it."""
     return {"tokenId": token_id, "user": actor().name}

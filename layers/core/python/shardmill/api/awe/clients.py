@@ -32,12 +32,12 @@ def register(request: AweRequest) -> dict[str, Any]:
 
 
 def beat(request: AweRequest) -> dict[str, str]:
-    """A heartbeat of a client that does not say what it runs."""
+    """A heartbeat of a client that does not list its workunits."""
     return _beat(request, None)
 
 
 def beat_with_work(request: AweRequest) -> dict[str, str]:
-    """A heartbeat of a client that names its workunits in `current_work.data`."""
+    """A heartbeat of a client that lists its workunits in `current_work.data`."""
     return _beat(request, _named(parse_json(request.body, "the body") if request.body.strip() else None))
 
 
@@ -95,7 +95,7 @@ def _beat(request: AweRequest, named: Collection[str] | None) -> dict[str, str]:
 
 
 def _named(body: Any) -> Collection[str] | None:
-    """The workunits that a heartbeat names; None if it names none in a form that is known."""
+    """The workunits in a heartbeat; None if it has no list in a known form."""
     current = body.get("current_work") if isinstance(body, dict) else None
     listed = current.get("data") if isinstance(current, dict) else current
     if isinstance(listed, dict):

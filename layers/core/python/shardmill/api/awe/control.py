@@ -20,7 +20,7 @@ _RERUNS = ("recover", "resubmit", "recompute")
 
 
 def change(request: AweRequest) -> str:
-    """Change a job as the query says; the answer is a sentence."""
+    """Change a job according to the query; the answer is a sentence."""
     reruns = any(request.has(name) for name in _RERUNS)
     job = _job(request, completed=reruns)
     for name, action in _ACTIONS.items():
@@ -57,7 +57,7 @@ def delete(request: AweRequest) -> str:
 
 
 def _job(request: AweRequest, *, completed: bool, deleted: bool = False) -> JobRow:
-    """Return the job of a request; `completed`: what depends on its end knows it, before the job changes."""
+    """Return the job of a request; `completed`: first notify its dependents of its end."""
     job = find_job(mill(), request.ids["job_id"], request.actor, "operate", deleted=deleted)
     if not completed or not job.heirs_pending:
         return job

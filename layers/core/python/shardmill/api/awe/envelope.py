@@ -21,7 +21,7 @@ _NOT_SHOWN = "the job is too large for one answer: its tasks are shown without f
 
 @dataclass(frozen=True, slots=True)
 class AweAnswer:
-    """An answer that is not only data.
+    """An answer with more than data.
 
     `more` are fields beside `data`, such as the paging of a list. `bare` is sent without the envelope.
     `content` is a file, which is sent as it is.
@@ -38,7 +38,7 @@ class AweAnswer:
 def listed(found: Iterable[Any], *, limit: int, offset: int, total: int, note: str = "") -> AweAnswer:
     """A list with its paging: as many documents as fit into one response, and at least one.
 
-    `note` says what the list leaves out, if there are more items than it reads.
+    `note` describes the omitted items, if there are more than the list reads.
     """
     data: list[Any] = []
     room = MAX_RESPONSE_BYTES
@@ -70,7 +70,7 @@ def fitting_job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_part(text: str) -> str:
-    """The end of a text that fits into a response; bytes that are no text become longer in JSON."""
+    """The end of a text that fits into a response; bytes that are not text become longer in JSON."""
     while response_size(text) > MAX_RESPONSE_BYTES:
         text = text[len(text) // 2 :]
     return text
@@ -82,7 +82,7 @@ def response_size(data: Any) -> int:
 
 
 def response(result: Any) -> dict[str, Any]:
-    """The response of a Lambda function for what a route returned: data, or an AweAnswer."""
+    """The response of a Lambda function for the return value of a route: data, or an AweAnswer."""
     answer = result if isinstance(result, AweAnswer) else AweAnswer(result)
     if answer.content is not None:
         return _file(answer.content)

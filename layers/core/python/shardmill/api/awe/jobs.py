@@ -33,7 +33,7 @@ def submit(request: AweRequest) -> AweAnswer:
 
 
 def read(request: AweRequest) -> Any:
-    """A job, or with `perf`, `position` or `report` what is known of its run."""
+    """A job, or, with `perf`, `position` or `report`, data about its run."""
     job = find_job(mill(), request.ids["job_id"], request.actor, "read", deleted=True)
     if request.has("perf") or request.has("report"):
         return _of_workunits(request, job)

@@ -26,7 +26,7 @@ def is_multipart(content_type: str) -> bool:
 
 
 def read_parts(body: bytes, content_type: str) -> dict[str, Part]:
-    """The fields of a form; of fields with the same name, the last. Raises BadRequest if it is malformed."""
+    """The fields of a form; the last of several with the same name. Raises BadRequest if it is malformed."""
     boundary = _headers(f"content-type: {content_type}").get_param("boundary")
     if not isinstance(boundary, str) or not 0 < len(boundary) <= _MAX_BOUNDARY or not boundary.isascii():
         raise BadRequest("the content type of the multipart body has no valid boundary")

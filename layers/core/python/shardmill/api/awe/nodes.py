@@ -1,4 +1,4 @@
-"""/awe/node: the node store. Its routes check tokens themselves, because clients show data tokens."""
+"""/awe/node: the node store. Its routes check tokens themselves, because clients send data tokens."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIELDS = "send the file in the field upload, or a part of it in a field named b
 
 
 def _without_hints(function: Callable[[AweRequest], AweAnswer]) -> Callable[[AweRequest], AweAnswer]:
-    """Answer callers without a valid token 401 also for nodes that do not exist."""
+    """Answer callers without a valid token with 401, even for nodes that do not exist."""
 
     @wraps(function)
     def answer(request: AweRequest) -> AweAnswer:
@@ -196,7 +196,7 @@ def _part_wanted(request: AweRequest) -> PartWanted | None:
 
 
 def _change(request: AweRequest, row: NodeRow, form: Form, announced: Announced | None) -> AweAnswer:
-    """Apply what a form contains to a node that belongs to no output."""
+    """Apply the content of a form to a node that belongs to no output."""
     now = request.now
     if "parts" in form.texts:
         name = _file_name(form.texts.get("file_name", ""))

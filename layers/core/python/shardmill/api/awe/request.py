@@ -61,7 +61,7 @@ class AweRequest:
     def seconds(self, name: str, *, most: int) -> int | None:
         """Whole seconds of the query, which may have decimals; None if they are missing or negative.
 
-        Raises BadRequest if they are no number.
+        Raises BadRequest if they are not a number.
         """
         given = self.text(name)
         if not given:

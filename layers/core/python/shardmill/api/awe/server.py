@@ -1,6 +1,6 @@
 """GET /awe and /awe/queue: the server itself and its queue.
 
-The queue of the AWE protocol is all queues of all worker groups.
+The queue of the AWE protocol stands for the queues of all worker groups.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def describe(request: AweRequest) -> AweAnswer:
 
 
 def read_queue(request: AweRequest) -> Any:
-    """What is in the queue: a text for people, or with `json` an object."""
+    """The content of the queue: a text for people, or with `json` an object."""
     summary = work_lists.queue_summary(mill(), Visible(mill(), request.actor), request.now)
     return summary if request.has("json") else work_lists.summary_text(summary)
 
 
 def change_queue(request: AweRequest) -> str:
-    """Stop or continue handing out workunits, of all groups."""
+    """Suspend or resume the workunits of all groups."""
     if request.has("suspend"):
         groups.suspend_all(mill(), request.actor, "the AWE queue")
         return "queue suspended"

@@ -1,4 +1,4 @@
-"""/awe/work: check workunits out, give their tokens and private environments, and take their results."""
+"""/awe/work: check workunits out, return their tokens and private environments, and record their results."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _show_state(_client: Client, job: Job, as_json: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobCommand:
-    """What a command does to each selected job.
+    """The action of a command on each selected job.
 
     `act`: performs the action with a client, and returns the updated job, or None if the job was deleted.
     With `ActionRequests` it returns the request, for --dry-run.

@@ -74,7 +74,8 @@ def run_job_command(
 
 
 def _show_effects(client: Client, command: JobCommand, jobs: Sequence[Job], as_json: bool) -> None:
-    """Print what the command would do to each job, by the server; exit with 1 if any would be refused."""
+    """Print the effect on each job, as the server's dry run returns it; exit with 1 if any would be
+    refused."""
     from shardmill.client.control import ActionRequests
 
     names = [(job.job_name, job.trigger) for job in jobs]

@@ -67,7 +67,7 @@ def _requests(stream: IO[str], lines: deque[int], counts: Counter[str]) -> Itera
 
 
 def _show(item: BatchItem, line: int, as_json: bool) -> str:
-    """Print the answer to a request; return how it is counted."""
+    """Print the answer to a request; return the count that it belongs to."""
     if as_json:
         output.json_line({"line": line, **item.model_dump(mode="json", by_alias=True)})
     if item.job:

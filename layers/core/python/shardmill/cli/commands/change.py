@@ -196,9 +196,9 @@ def priority(
 ) -> None:
     """Change the priority of a job that has not ended.
 
-    The change also applies to queued tasks. Of the tasks that wait in a group, those with the highest
-    priority run first; the default is 1. With a filter, changes all matching jobs; without --state, these
-    are all jobs that have not ended.
+    The change also applies to queued tasks. Waiting tasks of a group run in order of priority, highest first;
+    the default is 1. With a filter, changes all matching jobs; without --state, these are all jobs that have
+    not ended.
 
     \b
     Examples:

@@ -162,7 +162,7 @@ def delete(
 def _ids(
     client: Client, source: str | None, wanted: Callable[[DeadLetter], bool] = lambda _: True
 ) -> list[str]:
-    """The letters as they are now: one that fails again meanwhile is not sent a second time."""
+    """The present letters: one that fails again meanwhile is not sent a second time."""
     return [
         letter.id for letter in client.dead_letters() if source in (None, letter.source) and wanted(letter)
     ]

@@ -39,7 +39,7 @@ _SUFFIXES = {".json", ".yaml", ".yml"}
 
 
 def _describe(listed: ListedDefine) -> str:
-    """Return the description; that of a suspended definition starts with the suspension."""
+    """Return the description; for a suspended definition it starts with the suspension."""
     suspended = f"({listed.suspended})" if listed.suspended else ""
     return " ".join(filter(None, (suspended, listed.description)))
 

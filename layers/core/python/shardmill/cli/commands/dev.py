@@ -17,7 +17,7 @@ Port = Annotated[
         min=1,
         max=65_535,
         show_default=False,
-        help="Port on loopback. Default: that of the last start, else 7700 or the next free one.",
+        help="Port on loopback. Default: the port of the last start, else 7700 or the next free port.",
     ),
 ]
 State = Annotated[

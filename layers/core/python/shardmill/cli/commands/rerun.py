@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shardmill.client.control import Actions
     from shardmill.model.job import Job
 
-Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only those that failed.")]
+Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only failed ones.")]
 Steps = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,7 +58,7 @@ WithDependents = Annotated[
     bool,
     typer.Option(
         "--downstream",
-        help="Then rerun the jobs with the same data time that depend on this one, each after its parents.",
+        help="Also rerun the dependent jobs with the same data time, each after its parents.",
     ),
 ]
 OptionalStepName = Annotated[

@@ -94,7 +94,7 @@ Priority = Annotated[
 ]
 Overlap = Annotated[
     Literal["allow", "skip", "queue", "replace"] | None,
-    typer.Option("--overlap", show_default="allow", help="What to do if the previous job has not ended."),
+    typer.Option("--overlap", show_default="allow", help="Action if the previous job has not ended."),
 ]
 CatchUp = Annotated[
     Literal["none", "latest", "all"] | None,

@@ -87,7 +87,7 @@ def list_schedules(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List all schedules, or those of one definition.
+    """List all schedules, or the schedules of one definition.
 
     \b
     Examples:

@@ -62,7 +62,7 @@ Owner = Annotated[
         "--owner",
         metavar="USER",
         show_default="the name",
-        help="User that jobs and the history show for what the token does.",
+        help="User that jobs and the history show for actions with the token.",
     ),
 ]
 Expires = Annotated[
@@ -71,7 +71,7 @@ Expires = Annotated[
         "--expires",
         metavar="TIME",
         show_default="never",
-        help="When it stops working: a duration such as 90d, a date or a time.",
+        help="Expiry: a duration such as 90d, a date or a time.",
     ),
 ]
 Overlap = Annotated[

@@ -36,7 +36,7 @@ class Count:
         return f"{self.name}: {numbers} of {self.total}"
 
     def present(self, words: tuple[str, ...]) -> list[str]:
-        """Return those of `words` whose number is not zero."""
+        """Return the outcomes whose number is not zero."""
         return [word for word in words if self.numbers.get(word)]
 
 

@@ -8,7 +8,7 @@ from shardmill.model.definition.answers import JobGraph, JobNode
 
 
 def text(graph: JobGraph) -> str:
-    """Draw each definition below those that it depends on; a repeated one is drawn by its name only."""
+    """Draw each definition below its parents; a repeated definition is drawn by its name only."""
     nodes = {node.job_name: node for node in graph.nodes}
     children: dict[str, list[str]] = {}
     for edge in graph.edges:

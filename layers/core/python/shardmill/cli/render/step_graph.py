@@ -81,7 +81,7 @@ FORMATS: dict[str, Callable[[JobDefine], str]] = {"text": text, "mermaid": merma
 
 
 def topological_order(steps: list[StepDefine]) -> Iterator[StepDefine]:
-    """Yield each step after those that it depends on, otherwise in document order."""
+    """Yield each step after the steps that it depends on, otherwise in document order."""
     names = {step.step_name for step in steps}
     pending = {step.step_name: {name for name in upstream_of(step) if name in names} for step in steps}
     dependents: dict[str, list[StepDefine]] = {}

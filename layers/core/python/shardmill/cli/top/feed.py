@@ -18,12 +18,12 @@ TICK_SECONDS = 2.0
 MAX_DELAY_SECONDS = 30.0
 SHOWN_PROGRESS = 20
 _ROUND = ("now", "workers", "progress", "now")
-"""What is read in turn: the overview twice in 8 seconds, the workers and one running Job once."""
+"""The rotation of reads: in 8 seconds, the overview twice, the workers and one running Job once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The data as last read, and when it was read."""
+    """The latest data, and the time at which it was read."""
 
     now: dict[str, Any] = field(default_factory=dict)
     workers: list[dict[str, Any]] = field(default_factory=list)

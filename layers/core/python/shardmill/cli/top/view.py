@@ -36,7 +36,7 @@ KEYS = "q quit   r refresh"
 
 
 def draw(snapshot: Snapshot, url: str, now: datetime, age: float | None, lines: int | None) -> RenderableType:
-    """Draw the snapshot in `lines` lines, or whole; `age` is that of its data in seconds."""
+    """Draw the snapshot in `lines` lines, or whole; `age` is the age of its data in seconds."""
     parts: list[RenderableType] = [_header(snapshot, url, age, KEYS if lines else "")]
     lines = lines or PLAIN_LINES
     if not snapshot.now:
@@ -77,14 +77,14 @@ def _counts(now: dict[str, Any]) -> Text:
 
 
 def _jobs(now: dict[str, Any]) -> list[dict[str, Any]]:
-    """Live Jobs by state, then failed ones, then those that ended, each once."""
+    """Live Jobs by state, then failed Jobs, then ended Jobs, each once."""
     live = [job for state in _LIVE for job in now["live"].get(state, {}).get("items", [])]
     found = {job["id"]: job for job in [*live, *now["failed"], *now["ended"]]}
     return list(found.values())
 
 
 class _List:
-    """A table that fits the terminal as those of the other commands do: states and times stay readable."""
+    """A table that fits the terminal, like the tables of other commands: states and times stay readable."""
 
     def __init__(self, *headings: str) -> None:
         self._headings = headings
@@ -172,7 +172,7 @@ def _worker_table(workers: list[dict[str, Any]], room: int) -> RenderableType:
 
 
 def _first(items: list[dict[str, Any]], room: int) -> tuple[list[dict[str, Any]], int]:
-    """The items that fit, and how many do not; the line that says so takes room, too."""
+    """The items that fit, and the number of hidden ones; the line that reports it is counted, too."""
     if len(items) <= room:
         return items, 0
     shown = items[: max(0, room - 1)]

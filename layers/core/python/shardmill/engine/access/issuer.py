@@ -24,7 +24,7 @@ _LOOPBACK = ("127.0.0.1", "localhost")
 
 
 class IssuerUnavailable(Transient):
-    """The issuer did not answer, or not as an OIDC issuer does."""
+    """The issuer did not answer, or its answer is not valid."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""Limits of applications: create Jobs within them, report which one is reached, and show what is used."""
+"""Limits of applications: create Jobs within them, report the limit that is reached, and show the present
+use."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _PARAMETERS = {name: f"Application{name.capitalize()}" for name in _KINDS}
 def create_job(
     mill: Mill, job: JobRow, *, due: int, also: Sequence[Item] = (), actor: Actor | None = None
 ) -> bool:
-    """Create a Job as `Jobs.create` does. Raises LimitReached; `actor`: who gets the message."""
+    """Create a Job as `Jobs.create` does. Raises LimitReached, with a message for `actor`."""
     with limits_reported(mill, actor):
         return mill.jobs.create(job, due=due, also=also)
 
@@ -49,7 +50,8 @@ def limits_reported(mill: Mill, actor: Actor | None = None) -> Iterator[None]:
 
 
 def check_room(mill: Mill, application: str, wanted: Limits, actor: Actor) -> None:
-    """Raise LimitReached if a write of so much would exceed a limit now, before what must precede it."""
+    """Raise LimitReached if a later write of so much would exceed a limit, before the writes that precede
+    it."""
     if mill.usage.limits.any and any(_exceeded(mill.usage.limits, mill.usage.of(application), wanted)):
         raise limit_reached(mill, LimitExceeded(application, wanted), actor)
 
@@ -88,7 +90,7 @@ def _exceeded(limits: Limits, used: Limits, wanted: Limits) -> Iterator[str]:
 
 
 def application_limits(mill: Mill, application: str, actor: Actor) -> ApplicationLimits:
-    """Return the limits of an application, and what it uses if the actor may read all of it."""
+    """Return the limits of an application, and its present use if the actor may read all of it."""
     from shardmill.model.access.usage import ApplicationLimits  # Pydantic models, which only the API needs
 
     limits = mill.usage.limits

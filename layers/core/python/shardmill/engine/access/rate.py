@@ -1,6 +1,6 @@
 """Limit the requests of a token: counted in memory, and shared between processes from time to time.
 
-A process adds what it counted to a row when that is a twentieth of the limit, and learns the total. So a
+When a process has counted a twentieth of the limit, it adds that to a row and reads the total. So a
 token costs at most one write for each twentieth of its limit, and none if it sends few requests. All
 processes together accept at most the limit, and a twentieth of it more for each process.
 """
@@ -23,7 +23,7 @@ class _Count:
     window: int
     total: int = 0
     own: int = 0
-    """What this process counted and has not shared."""
+    """The requests that this process counted and has not shared."""
 
 
 class TokenRates:

@@ -1,4 +1,4 @@
-"""What an actor may see or use: filters for lists, and checks that read the rows they need."""
+"""Resources that an actor may see or use: filters for lists, and checks that read the rows they need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def work_of_definition(row: Listed) -> Work:
 
 
 class Visible:
-    """Decides what an actor may see, or use in another scope; rows of definitions are read once."""
+    """Decides which resources an actor may see, or use in another scope; reads rows of definitions once."""
 
     def __init__(self, mill: Mill, actor: Actor, scope: str = "read") -> None:
         self._mill = mill
@@ -54,7 +54,7 @@ class Visible:
         return self.all or bool(self.definitions([name]))
 
     def definitions(self, names: Iterable[str]) -> set[str]:
-        """Those of the names whose definition is visible; a definition that does not exist is not."""
+        """The names whose definition exists and is visible."""
         wanted = set(names)
         if self.all:
             return wanted
@@ -85,7 +85,7 @@ def bound_groups_of(mill: Mill, define: JobDefine) -> set[str]:
 
 
 def check_groups(actor: Actor, scope: str, work: Work) -> None:
-    """Raise Forbidden if an actor would send this work to groups that it may not use for it."""
+    """Raise Forbidden if this work would go to groups that the actor may not use for it."""
     if work.groups and not actor.may(scope, work):
         raise Forbidden(f"this would use worker groups for which the token has no scope {scope!r}")
 

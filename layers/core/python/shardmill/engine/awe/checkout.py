@@ -25,7 +25,7 @@ MAX_JOBS_EXAMINED = 3
 MAX_UNITS = 100
 """Workunits that a client holds: its row has the receipt of each, with the handle of its message."""
 _RECEIVES = 10
-"""How many messages of one queue may be outdated before the next queue is polled."""
+"""Maximum number of outdated messages of one queue before the next queue is polled."""
 _ALL_QUEUES = "awe"
 """The key under which the cache of empty queues records that no workunit waits."""
 

@@ -31,7 +31,7 @@ def create(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> 
 
 
 def issue_token(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> dict[str, Any]:
-    """Give a group a token; the one that it had stops working within a minute."""
+    """Give a group a token; its previous token stops working within a minute."""
     row = groups.read(mill, name)
     earlier = _tokens(mill, name)
     served = list(dict.fromkeys((name, ANY_GROUP)))
@@ -71,7 +71,7 @@ def read(mill: Mill, name: str) -> dict[str, Any]:
 
 
 def list_groups(mill: Mill, visible: Visible) -> list[dict[str, Any]]:
-    """All groups, each with what is known of its token."""
+    """All groups, each with the known data of its token."""
     rows = islice(mill.groups.page(after=None, limit=MAX_GROUPS), MAX_GROUPS)
     tokens_of = {token.owner: token for token in _group_tokens(mill)}
     return [_document(row, tokens_of.get(row.name)) for row in rows if visible.groups([row.name])]

@@ -35,9 +35,9 @@ from shardmill.store.workers import Tally
 BEAT_MS = 25_000
 """The row of an idle client is written at most this often: heartbeats come every 10 s."""
 UNKNOWN_MS = 60_000
-"""After this time, a unit that its client does not name in its heartbeats is taken back."""
+"""A unit that is missing from its client's heartbeats for this time is taken back."""
 SILENT_MS = 60_000
-"""A client that was silent for so long may have lost its units."""
+"""A client that sent nothing for this time may have lost its units."""
 MAX_CLIENTS = 2_000
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:-]{0,99}\Z", re.ASCII)
 _TEXTS = ("user", "domain", "instance_id", "instance_type")
@@ -117,9 +117,9 @@ def heartbeat(
 
 
 def _lost(mill: Mill, worker: WorkerRow, now: int) -> set[str]:
-    """The units that a client may still run after a silence, although it lost them.
+    """The units that a client lost during a silence and may still run.
 
-    Those that it has reported may be among them; clients ignore ids that they do not know.
+    Reported units may be among them; clients ignore unknown ids.
     """
     if now - worker.seen < SILENT_MS:
         return set()

@@ -1,4 +1,4 @@
-"""Control of jobs: what `PUT /job/{id}` and `DELETE /job/{id}` do, with the texts of their answers."""
+"""Control of jobs by `PUT /job/{id}` and `DELETE /job/{id}`, with the texts of their answers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def check_text(token: str) -> None:
 
 
 def data_token(mill: Mill, held: HeldAttempt, worker: WorkerRow) -> str:
-    """The token that a client shows where it reads and writes the data of an attempt.
+    """The token that a client sends to read and write the data of an attempt.
 
     It is the one that the job was submitted with. Without one, the client gets a token of this server's node
     store that is valid for this attempt only.

@@ -181,7 +181,7 @@ def shell_words(content: str) -> dict[str, Any]:
 
 
 def command_document(command: Command | None, kind: str, content: Any) -> dict[str, Any]:
-    """A command without its private environment; a step without one is run by `sh`, if it is a text."""
+    """A command without its private environment; without a command, `sh` runs the content of a step."""
     if command is None:
         words = shell_words(content if isinstance(content, str) else "true")
         command = Command(name="sh" if kind in ("shell", "noop") else kind, **words)
@@ -198,12 +198,12 @@ def command_document(command: Command | None, kind: str, content: Any) -> dict[s
 
 
 def plain(text: str) -> str:
-    """Arguments as clients read them: an @ that is no reference is not doubled, templates are resolved."""
+    """Arguments as clients read them: an @ that is not a reference is not doubled, templates are resolved."""
     return text.replace("{{ '{{' }}", "{{").replace("@@", "@")
 
 
 def awe_id(task_id: str, steps: Mapping[int, StepRow]) -> str:
-    """The id of a workunit for that of a task of the engine; empty if there is none."""
+    """Convert the id of a task of the engine to the id of its workunit; empty if there is none."""
     parsed = parse_task_id(task_id) if task_id else None
     step = steps.get(parsed[1]) if parsed else None
     if not parsed or not step:

@@ -1,4 +1,4 @@
-"""The errors of the AWE protocol. Clients compare the texts of those that have a fixed one."""
+"""The errors of the AWE protocol. Clients compare the fixed texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class QueueEmpty(_Fixed):
 
 
 class NoEligibleWork(_Fixed):
-    """Workunits wait, but none that the client may run."""
+    """Workunits wait, but the client may run none of them."""
 
     text = "No eligible workunit found"
 

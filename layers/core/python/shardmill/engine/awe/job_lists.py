@@ -31,7 +31,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """What a list shows. `fields`: names such as `state` or `info.user` with the values that match."""
+    """The filters of a list. `fields`: names such as `state` or `info.user` with the values that match."""
 
     states: tuple[JobState, ...] = ()
     registered: bool = False
@@ -65,7 +65,7 @@ class JobFilter:
 
 
 class JobPage(NamedTuple):
-    """A part of a list. `total`: how many jobs match; if `truncated`, of those that were read."""
+    """A part of a list. `total`: how many jobs match; if `truncated`, only among the jobs that were read."""
 
     jobs: list[JobRow]
     total: int
@@ -145,7 +145,8 @@ def parse_date(text: str, name: str) -> int | None:
 
 
 class Position(NamedTuple):
-    """The place of a job in the queue, from 1. If `truncated`, only so many jobs of a state were compared."""
+    """The place of a job in the queue, from 1. `truncated`: only this many jobs of each state were
+    compared."""
 
     place: int
     truncated: int = 0

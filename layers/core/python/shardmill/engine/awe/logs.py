@@ -17,7 +17,7 @@ from shardmill.model.blocks import Shard
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_WORKUNITS = 200
-"""How many workunits one report of a job covers; further ones need an offset."""
+"""Maximum number of workunits in one report of a job; others need an offset."""
 MAX_BYTES = 4_000_000
 """The logs in one report of a job, as they are in a response."""
 MAX_LOG_BYTES = 5_000_000
@@ -54,9 +54,9 @@ class WorkRange(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is known of workunits of a job, and how many workunits the job has.
+    """Data about workunits of a job, and the number of workunits of the job.
 
-    `taken`: how many of those that were wanted fit into an answer; None if all do.
+    `taken`: how many of the requested workunits fit into an answer; None if all do.
     """
 
     document: dict[str, Any]
@@ -65,7 +65,7 @@ class Found(NamedTuple):
 
 
 class _Logs:
-    """The logs of workunits of a job, step by step, of as many as fit into an answer."""
+    """The logs of a job's workunits, step by step, as many as fit into an answer."""
 
     def __init__(self, mill: Mill, job: JobRow, wanted: WorkRange, streams: Sequence[str], now: int) -> None:
         self._mill, self._job, self._now = mill, job, now
@@ -143,7 +143,7 @@ def _reported_task(step: StepRow, read: _Logs) -> dict[str, Any]:
 
 
 def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
-    """The times of a job and its tasks, and what clients measured."""
+    """The times of a job and its tasks, and the measurements of clients."""
     steps = read_steps(mill, job).steps
     read = _Logs(mill, job, wanted, ("perf",), now)
     document = {

@@ -1,4 +1,4 @@
-"""Find what the ids of the AWE protocol name, and check that the caller may use it."""
+"""Find the rows for ids of the AWE protocol, and check that the caller may use them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Work(NamedTuple):
 def find_job(
     mill: Mill, job_id: str, actor: Actor, scope: str, *, shown: str = "", deleted: bool = False
 ) -> JobRow:
-    """A job by its id. One that the actor may not see is answered like one that does not exist.
+    """A job by its id. A job that the actor may not see is reported as missing.
 
     `shown`: the id of the workunit of the request. `deleted`: also a job that is deleted, but not in full.
     """
@@ -86,7 +86,8 @@ def own_client(mill: Mill, client_id: str, actor: Actor, now: int) -> WorkerRow:
 
 
 def visible_client(mill: Mill, client_id: str, actor: Actor, scope: str) -> WorkerRow:
-    """A client, or any other worker, by its id. One that the actor may not see is answered as not found."""
+    """A client, or any other worker, by its id. A worker that the actor may not see is reported as
+    missing."""
     worker = mill.workers.get(worker_id(client_id)) or mill.workers.get(client_id)
     if not worker or client_id not in (worker.name, worker.id):
         raise UnknownClient

@@ -32,10 +32,10 @@ OUTCOMES = {
 }
 LOGS = ("perf", "stdout", "stderr", "worknotes")
 DISCARDED = "discarded"
-"""The answer to a report that does not count. It is not an error: newer clients repeat a report that gets one
-every minute, for ever, and take no other work meanwhile."""
+"""The answer to a report that does not count. It is not an error: after an error, newer clients repeat the
+report every minute, forever, and take no other work."""
 LATE_MS = 60_000
-"""A report that claims this much more time than its attempt has had belongs to an earlier attempt."""
+"""A report that claims this much more time than passed since its checkout belongs to an earlier attempt."""
 MAX_REASON = 1_000
 _MAX_LOG_BYTES = 5_000_000
 
@@ -126,7 +126,8 @@ def _result(
 def _is_late(
     mill: Mill, work: Work, worker: WorkerRow, shard: Shard, compute_seconds: int | None, now: int
 ) -> bool:
-    """Whether a report is of an earlier attempt of the same client: it computed longer than it has the unit.
+    """Whether a report is of an earlier attempt of the same client: its computing time exceeds the time since
+    the checkout.
 
     Reports name no attempt. Only a client that had the unit before can send such a report.
     """

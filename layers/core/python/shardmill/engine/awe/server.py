@@ -12,7 +12,7 @@ VERSION = "2.0"
 
 
 def describe(mill: Mill, base: str, new_uuid: str, now: int) -> dict[str, Any]:
-    """What `GET /awe` answers. `new_uuid` becomes the server's uuid if it has none yet."""
+    """The answer to `GET /awe`. `new_uuid` becomes the server's uuid if it has none yet."""
     identity = mill.awe_servers.get(new_uuid, now)
     suspended = mill.groups.every_group().suspended
     return {

@@ -75,7 +75,8 @@ def _check_scopes(actor: Actor, name: str, names: Iterable[str]) -> None:
 
 
 def _check_limits(mill: Mill, document: Mapping[str, Any], actor: Actor) -> None:
-    """Raise LimitReached before a definition is saved and groups are created for a Job that cannot be.
+    """Raise LimitReached before a definition is saved and groups are created for a Job that would be
+    rejected.
 
     A limit that a concurrent request reaches meanwhile still rejects the Job; the definition then stays.
     """
@@ -96,7 +97,7 @@ def _about_document(error: MillError, define: Mapping[str, Any]) -> MillError:
 
 
 def _place(pointer: str, define: Mapping[str, Any]) -> str:
-    """The place in the document for one in the definition that was made of it."""
+    """The place in the document that corresponds to a place in the generated definition."""
     section, *rest = pointer.strip("/").split("/")
     if section != "steps" or not rest or not rest[0].isdecimal():
         return ".".join([section, *rest])

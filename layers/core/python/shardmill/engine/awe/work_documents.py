@@ -26,7 +26,7 @@ from shardmill.store.rows import JobRow, StepRow
 
 _SCRIPT = "SHARDMILL_SCRIPT"
 _READ_BY_CLIENTS = ("'", "@", "${")
-"""What clients would change in a text of `args`; such a text is passed in a variable instead."""
+"""Characters of `args` that clients would change; a text that contains them is passed in a variable."""
 
 
 def work_document(
@@ -138,7 +138,7 @@ def _plain_predata(file: dict[str, Any], base: str, key: str) -> dict[str, Any]:
 
 
 def _with_producers(mill: Mill, leased: Lease, index: int) -> Sequence[StepRow]:
-    """The step of a lease and those that produce its files."""
+    """The step of a lease and the steps that produce its files."""
     step = mill.jobs.step(leased.job_id, leased.run, index)
     assert step is not None
     spec = step.define

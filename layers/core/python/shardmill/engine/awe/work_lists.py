@@ -45,9 +45,9 @@ def live_jobs(mill: Mill, visible: Visible) -> list[JobRow]:
 def list_work(
     mill: Mill, jobs: list[JobRow], state: str, *, offset: int, limit: int
 ) -> tuple[list[ListedWork], int]:
-    """A part of the workunits of jobs, or of those in a state; and how many there are.
+    """A part of the workunits of jobs, or of the workunits in a state; and their total number.
 
-    The counts of their steps show which steps must be read: those of the part.
+    The counts of the steps show which steps contain the part and must be read.
     """
     shown: list[ListedWork] = []
     total = 0
@@ -74,7 +74,7 @@ def _of_step(mill: Mill, job: JobRow, step: StepRow, state: str) -> Iterator[Lis
 
 
 def queue_summary(mill: Mill, visible: Visible, now: int) -> dict[str, dict[str, int]]:
-    """How many jobs, tasks, workunits and clients there are, and what they do."""
+    """The numbers of jobs, tasks, workunits and clients, by state."""
     jobs = live_jobs(mill, visible)
     tasks: Counter[str] = Counter()
     works: Counter[str] = Counter()

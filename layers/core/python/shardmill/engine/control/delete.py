@@ -24,7 +24,7 @@ A worker with a cached row of the open step would lease a task whose row was rem
 _STEPS = 100
 _ROWS_PER_CALL = 25
 _CALLS_PER_BATCH = 100
-"""What the deletion of a batch of objects costs of a budget: its few calls take long."""
+"""The cost of deleting a batch of objects, in units of a budget: its few calls take long."""
 
 
 def delete(
@@ -32,7 +32,7 @@ def delete(
 ) -> None:
     """Delete a Job, killing it first if it has not ended; its trigger can be used again.
 
-    What exceeds the budget, of ending its tasks and of removing its rows, is continued by other calls.
+    Other calls continue work that exceeds the budget: ending its tasks and removing its rows.
     """
     budget = budget or Budget()
     if not job.state.ended:
@@ -70,7 +70,7 @@ def _complete(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
 
 
 def _last_end(mill: Mill, job: JobRow) -> int:
-    """Return when the last of a Job's steps ended that a worker may still know as open."""
+    """Return the end of a Job's last step that a worker's cache may still show as open."""
     steps = mill.jobs.steps(job.id, job.run) if job.ending else ()
     return max([job.completed_time or 0, *(step.completed_time or 0 for step in steps)])
 
@@ -78,7 +78,7 @@ def _last_end(mill: Mill, job: JobRow) -> int:
 def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
     """Remove a deleted Job's rows, files and logs; False if the budget is spent before.
 
-    The row of a step is removed after those of its tasks, so that a further call continues with the next
+    The row of a step is removed after the rows of its tasks, so that a further call continues with the next
     step. The Job's own row is removed last, so the tick continues until then. It stays until all
     children have been notified of the Job's success.
     """
@@ -101,7 +101,7 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
 
 
 def _purge_job(mill: Mill, job: JobRow, budget: Budget) -> bool:
-    """Remove the row of a Job after the rows beside it, such as those of the children that counted it."""
+    """Remove the row of a Job after the rows beside it, such as the marks of the children that counted it."""
     while not mill.jobs.purge(job, most=PURGE_BATCH):
         budget.spend(1 + PURGE_BATCH // _ROWS_PER_CALL)
         if budget.spent:

@@ -108,7 +108,7 @@ def check_dependents(mill: Mill, job: JobRow) -> list[JobRow]:
 
 
 def scope_with_dependents(job: JobRow, scope: Scope) -> Scope:
-    """Return what of a Job runs again together with its dependents."""
+    """Return the parts of a Job that run again together with its dependents."""
     return Scope(everything=True) if job.state is JobState.SUCCESS and not scope.steps else scope
 
 

@@ -1,4 +1,4 @@
-"""Force a Job, a step or a task to a final state, and release what waits for it."""
+"""Force a Job, a step or a task to a final state, and release its dependents."""
 
 from __future__ import annotations
 

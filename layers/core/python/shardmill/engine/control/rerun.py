@@ -45,7 +45,8 @@ TasksToRerun = dict[str, str | list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What runs again: by default what failed; else everything, some steps, or some tasks of one step."""
+    """The parts that run again: by default failed tasks; else everything, some steps, or tasks of one
+    step."""
 
     everything: bool = False
     steps: Sequence[str] = ()

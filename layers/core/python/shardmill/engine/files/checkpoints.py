@@ -1,6 +1,6 @@
 """Checkpoints: a small file that an attempt leaves for the next attempt at the same task.
 
-Each attempt has its own object: a worker that lost its task cannot replace what a newer attempt saved.
+Each attempt has its own object: a worker that lost its task cannot replace the checkpoint of a newer attempt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The attempt that a worker holds, for which it may ask for URLs of files and logs."""
+"""The attempt that a worker holds, for which it can request URLs of files and logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shardmill.store.rows import StepRow
 
 @dataclass(frozen=True, slots=True)
 class HeldAttempt:
-    """An attempt at a task, verified to be held by the worker that asks."""
+    """An attempt at a task that the requesting worker is verified to hold."""
 
     step: StepRow
     rank: int

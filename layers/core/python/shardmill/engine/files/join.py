@@ -38,7 +38,7 @@ def _size(mill: Mill, place: Place) -> int:
 
 
 def write_pieces(mill: Mill, key: str, pieces: Sequence[Piece]) -> None:
-    """Write an object that is made of pieces of others."""
+    """Write an object composed of pieces of other objects."""
     if sum(end - first for _, first, end in pieces) <= 2 * MIN_PART:
         mill.files.write(key, b"".join(_read(mill, piece) for piece in pieces))
         return

@@ -7,12 +7,12 @@ _SUBMITTED = "given"
 
 
 def job_prefixes(job_id: str) -> tuple[str, str]:
-    """The prefixes of everything that is stored for a Job: its logs and its files."""
+    """The prefixes of all objects of a Job: its logs and its files."""
     return f"{LOGS}/{job_id}/", files_of(job_id)
 
 
 def files_of(job_id: str) -> str:
-    """The prefix of the files of a Job: those submitted with it, and those that its tasks stored."""
+    """The prefix of the files of a Job: submitted files, and files that its tasks stored."""
     return f"{FILES}/{job_id}/"
 
 
@@ -62,7 +62,7 @@ def _home(key: str, job_id: str) -> str:
 
 
 def node(node_id: str) -> str:
-    """The prefix of everything that is stored for a node of the node store."""
+    """The prefix of all objects of a node of the node store."""
     return f"{NODES}/{node_id}/"
 
 

@@ -66,7 +66,8 @@ def stored_end(mill: Mill, places: Iterable[str], most: int) -> str | None:
 
 
 def prefixes(step: StepRow, rank: int, attempt: int, stream: str) -> Iterator[str]:
-    """Where the log of an attempt may be: attempts are counted over all reruns, a log stays in its run."""
+    """The possible prefixes of an attempt's log: attempts are counted over all reruns, a log stays in its
+    run."""
     for run in range(step.run, 0, -1):
         yield keys.log(step.job_id, run, step.index, rank, attempt, stream)
 
@@ -77,7 +78,7 @@ def _follow(mill: Mill, task: Task, attempt: int, now: int) -> None:
 
 
 def _kept(task: Task, attempt: int, stream: str) -> str:
-    """The log as it is in the attempt's row; empty if it is not there."""
+    """The log in the attempt's row; empty if it is not there."""
     texts = [getattr(kept, stream) or "" for kept in task.attempts if kept.attempt == attempt]
     return texts[-1] if texts else ""
 

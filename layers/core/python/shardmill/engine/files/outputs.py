@@ -1,4 +1,4 @@
-"""Outputs of tasks, values and files, as later steps see them: those of successful attempts."""
+"""Outputs of tasks, values and files, for later steps: the outputs of successful attempts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_step(mill: Mill, source: StepRow) -> list[AttemptOutput]:
         if shard.state is TaskState.SUCCESS
     }
     found: list[AttemptOutput] = []
-    for run in range(home.run, 0, -1):  # a task that a rerun kept has its output in the run that it ran in
+    for run in range(home.run, 0, -1):  # if a rerun kept a task, its output is in the run that executed it
         if not missing:
             break
         stored = mill.shards.outputs(home.of_run(run))

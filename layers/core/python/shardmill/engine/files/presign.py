@@ -47,7 +47,8 @@ def _data_token(mill: Mill, step: StepRow) -> dict[str, str]:
 
 
 def private_environ(mill: Mill, held: HeldAttempt) -> dict[str, str]:
-    """The private variables that are not in the lease: encrypted ones, and those in other AWS services."""
+    """The private variables that are not in the lease: encrypted variables, and references to AWS
+    services."""
     command, step = held.spec.command, held.step
     private = command.environ.private if command else {}
     context = context_of(step, held.spec, held.rank) if private else {}

@@ -50,7 +50,7 @@ def check(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> None:
 
 
 def copy_to_job(mill: Mill, job: JobRow) -> None:
-    """Copy the uploads of a Job to its own files. Raises UploadExpired if one is gone. Idempotent.
+    """Copy the uploads of a Job to its own files. Raises UploadExpired if one no longer exists. Idempotent.
 
     Files that are present are not copied again, so that a call that is interrupted makes progress.
     """

@@ -1,4 +1,4 @@
-"""What CloudFormation does not manage itself: built-in groups, queues of groups, executions and objects."""
+"""Set up and remove resources that CloudFormation does not manage: groups, queues, executions and objects."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from shardmill.engine.mill import Mill
 from shardmill.model.groups.group import GroupRequest
 
 RESERVE_MS = 30_000
-"""The time that is left to report to CloudFormation, which otherwise waits for its own timeout."""
+"""The time reserved for the report to CloudFormation, which otherwise waits for its own timeout."""
 QUIET_MS = 60_000
-"""How long nothing new must have appeared: longer than the last request to the API takes to create a queue,
-and than S3 takes to apply a bucket policy."""
+"""How long no new resource must have appeared: longer than the API's last request needs to create a queue,
+and S3 to apply a bucket policy."""
 _PAUSE_SECONDS = 10.0
 _OBJECTS = 1_000
-"""Deleted by one call."""
+"""Maximum number of objects that one call deletes."""
 _CALLS = 100
 """Executions of each state machine, or queues, between two checks of the time. Each takes a call; Step
 Functions allows 25 a second in most regions."""
 _PERMISSION_WAITS = (2.0, 5.0, 10.0, 20.0, 30.0)
-"""Seconds until what was refused is repeated: the permissions of a new role take effect within a minute."""
+"""Seconds before a refused call is repeated: the permissions of a new role take effect within a minute."""
 _REFUSED = {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "UnrecognizedClientException"}
 
 
 class NotRemoved(Exception):
-    """Something of the deployment is left when the time of the function ends."""
+    """Resources of the deployment remain when the time of the function ends."""
 
 
 def set_up(mill: Mill, now: int, wait: Callable[[float], None]) -> None:
@@ -85,12 +85,12 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
 
 
 def _stop_executions(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float], None]) -> str:
-    """Stop all executions; return what was found."""
+    """Stop all executions; return a description of the ones that were found."""
     found = ""
     while mill.machines.stop_running(_CALLS):
         found = "executions are running"
         _check_time(remaining_ms, found)
-        wait(1.0)  # the list still has those that were just stopped
+        wait(1.0)  # the list still contains executions that were just stopped
     return found
 
 

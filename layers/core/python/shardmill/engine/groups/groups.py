@@ -67,7 +67,7 @@ def _create(
 def binding_times(
     names: Iterable[str], before: Mapping[str, Sequence[int]], now: int
 ) -> dict[str, Sequence[int]]:
-    """When each of these was bound, and when the binding was last saved, which is now."""
+    """When each of these types was bound, and when the binding was last saved, which is now."""
     return {name: (before.get(name, (now,))[0], now) for name in names}
 
 

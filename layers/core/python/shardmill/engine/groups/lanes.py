@@ -1,4 +1,4 @@
-"""Keep a lane for every priority in use in a group, and remove those that are no longer used.
+"""Keep a lane for every priority in use in a group, and remove unused lanes.
 
 A message may be in any queue that workers poll: the lane only decides when it is served. So a lane is added
 with one conditional write before the first message, and removed when its queue has been empty for minutes.

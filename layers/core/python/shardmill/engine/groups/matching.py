@@ -23,7 +23,7 @@ class WorkerSession:
     """The session of a worker that leases tasks.
 
     `reference` is `{worker id}.{session number}`, `apps` the programs that the worker runs, `skip` the tasks
-    that it failed. Clients of the AWE protocol never run a task again that they failed (`strict`), run only
+    that it failed. Clients of the AWE protocol never repeat a task that they failed (`strict`), run only
     some step types, and have `space` bytes for the inputs of a task; None does not limit.
     """
 
@@ -49,7 +49,8 @@ class WorkerSession:
 
 
 def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow]:
-    """Those of the named groups that exist, from the cache. While all groups are suspended, each is."""
+    """The named groups that exist, from the cache. While all groups are suspended, each of them is
+    suspended."""
 
     def read(missing: list[str]) -> dict[str, GroupRow]:
         every = {EVERY_GROUP: mill.groups.every_group()} if EVERY_GROUP in missing else {}

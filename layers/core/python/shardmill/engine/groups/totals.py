@@ -1,4 +1,4 @@
-"""Worker totals: record what workers did, and suspend a worker that fails where others succeed."""
+"""Worker totals: record the work of workers, and suspend a worker that fails where others succeed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record_totals(
 ) -> WorkerRow | None:
     """Add a tally to a worker's row. Returns the row; None if there is none, as for the Lambda runner."""
     if tally.before.count:
-        # The first success in the totals resets the stored failures, so read them before.
+        # The first success in the totals resets the stored failures, so read them first.
         failed = mill.workers.add_failures(worker_id, tally.before, now=now)
         if failed:
             series = Failures(failed.failures, frozenset(failed.failing))
@@ -43,7 +43,7 @@ def record_totals(
 
 
 def suspend_after_failures(mill: Mill, worker: WorkerRow, tally: Tally, now: int) -> WorkerRow:
-    """Suspend a worker after a tally was added to its row, if its failures ask for it; return its row."""
+    """Suspend a worker after a tally was added to its row, if its failures require it; return its row."""
     _limit_sets(mill, worker)
     series = Failures(worker.failures, frozenset(worker.failing))
     if tally.longest.count > series.count:
@@ -89,7 +89,8 @@ def _suspend_after(mill: Mill, worker: WorkerRow, series: Failures, added: Failu
 
 
 def _is_multiple_reached(count: int, added: int) -> bool:
-    """Whether to compare with other workers, which costs reads: after every fifth failure of a series."""
+    """Whether to compare with other workers; because this costs reads, after every fifth failure of a
+    series."""
     return count // FAILURES_IN_A_ROW > (count - added) // FAILURES_IN_A_ROW
 
 
@@ -122,7 +123,7 @@ def _failures_of_worker(mill: Mill, worker_id: str, by_step: dict[StepKey, set[i
 
 
 def _others_succeed(mill: Mill, worker: WorkerRow, now: int) -> bool:
-    """Whether other workers of its groups succeed while this one fails; also if there are no others."""
+    """Whether other workers of its groups succeed while this one fails; also true without other workers."""
     live = islice(live_workers(mill, worker.groups, now), _MAX_COMPARED)
     others = [each for each in live if each.id != worker.id]
     since = worker.failing_since or now

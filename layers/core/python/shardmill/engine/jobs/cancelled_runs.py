@@ -1,4 +1,4 @@
-"""The runs of parents that a job expects, and those that were cancelled.
+"""The expected and the cancelled runs of a job's parents.
 
 A run will not come if its dependency was removed, or if its schedule is off.
 """

@@ -41,7 +41,7 @@ _KEPT = (
 
 
 def carry_over(mill: Mill, job: JobRow, nodes: list[StepRow], now: int, budget: Budget) -> bool:
-    """Set what the nodes of a new run keep of the last run that was planned, and copy kept tasks.
+    """Set the results that a new run keeps from the last planned run, and copy kept tasks.
 
     Return False if the budget is spent before. The progress is in rows: a step whose tasks are copied has its
     row in the new run, and so has a set of a large step.
@@ -71,7 +71,7 @@ def carry_over(mill: Mill, job: JobRow, nodes: list[StepRow], now: int, budget: 
 def last_planned(mill: Mill, job_id: str, run: int) -> tuple[int, dict[int, StepRow]]:
     """Return the last run, up to `run`, that was planned completely, and its nodes by index; (0, {}) if none.
 
-    A run that ended before it was planned has no results; those of the run before it count.
+    A run that ended before it was planned has no results; then the results of the run before it count.
     """
     for number in range(run, 0, -1):
         nodes = mill.jobs.steps(job_id, number)
@@ -198,7 +198,7 @@ class _Copy:
     budget: Budget
 
     def blocks(self, numbers: range) -> tuple[set[int], Counter[str]]:
-        """Copy blocks; return those that have open tasks, and how the tasks of the others ended."""
+        """Copy blocks; return the blocks with open tasks, and how the tasks of the others ended."""
         chosen = None if isinstance(self.wanted, str) else frozenset(self.wanted)
         still_open: set[int] = set()
         ends: Counter[str] = Counter()

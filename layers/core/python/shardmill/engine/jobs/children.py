@@ -132,7 +132,7 @@ class _Starter:
     def _count(self, parents: Sequence[str]) -> None:
         """Count the parent's Job once for the next start, even if it succeeds again or this is repeated.
 
-        When the row has as many successes as there can be parents, those of former parents are removed.
+        When the row has as many successes as there can be parents, successes of former parents are removed.
         """
         parent = self._parent
         attempts = Attempts(f"the next start of {self._name!r}", _TRIES)

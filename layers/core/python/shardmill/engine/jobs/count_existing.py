@@ -1,4 +1,4 @@
-"""Count what existed before the deployment had limits: definitions, schedules and live Jobs.
+"""Count the definitions, schedules and live Jobs that existed before the deployment had limits.
 
 Each is counted in a transaction that marks it, so it is counted once, even if this is repeated. The
 tick does it when the limits changed, and once a day: while there were no limits, nothing was counted.
@@ -31,7 +31,7 @@ def counted_tasks(mill: Mill, job: JobRow) -> int:
 
 
 def count_existing(mill: Mill, now: int) -> int:
-    """Count what is not counted, at most MAX_PER_TICK of it; return how much was."""
+    """Count up to MAX_PER_TICK uncounted rows; return how many were counted."""
     counted = 0
     for done in _uncounted(mill):
         counted += done

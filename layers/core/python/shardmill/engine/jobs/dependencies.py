@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_EXPECTED = 10_000
 WIDE = 200
-"""Of a dependency with more expected runs, a check reads only those from the first missing one on."""
+"""For a dependency with more expected runs, a check reads only the runs from the first missing one on."""
 _PAGE = 100
 MAX_NAMED = 5
 NO_SCHEDULE = ""

@@ -1,4 +1,4 @@
-"""Compute the effective settings of a step: what the request says of it, its own, those of the job."""
+"""Compute the effective settings of a step: from the request, from the step, or from the job."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def bound_groups_for(mill: Mill, define: JobDefine) -> BoundGroups:
 def effective(
     define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGroups, override: StepOverride | None = None
 ) -> StepDefine:
-    """Return a step with its effective settings: what the request says of it, else its own, else the job's.
+    """Return a step with its effective settings: from the request, else its own, else the job's.
 
-    `bound`: the groups that step types are bound to; they take precedence over those of the definition.
+    `bound`: the groups that step types are bound to; they take precedence over the groups of the definition.
     """
     changes: dict[str, Any] = {
         name: value if (value := getattr(step, name)) is not None else getattr(define, name)
@@ -69,7 +69,7 @@ def effective(
 
 
 def overrides_of(job: JobRow) -> dict[str, StepOverride]:
-    """Return by step name what the request of a Job changes."""
+    """Return the changes in the request of a Job, by step name."""
     return {each["stepName"]: StepOverride.model_validate(each) for each in job.request.get("steps", [])}
 
 

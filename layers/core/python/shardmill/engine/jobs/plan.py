@@ -18,8 +18,8 @@ from shardmill.store.rows import JobRow
 def plan(mill: Mill, job_id: str, run: int, now: int, budget: Budget | None = None) -> bool:
     """Write the rows of a run and start its root steps; False if the Job has ended or cannot start yet.
 
-    A rerun copies the tasks that it keeps. What exceeds the budget is continued by other calls, and no step
-    is started before all is copied.
+    A rerun copies the tasks that it keeps. Other calls continue work that exceeds the budget, and no step is
+    started before all is copied.
     """
     job = mill.jobs.get(job_id)
     if not job or job.run != run or job.state.ended or job.unmet:

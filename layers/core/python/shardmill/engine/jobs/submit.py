@@ -50,7 +50,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A Job; `steps` are those of a new one, with their effective settings."""
+    """A Job; `steps` are the steps of a new Job, with their effective settings."""
 
     job: JobRow
     new: bool
@@ -64,7 +64,7 @@ class Origin:
     `on_time`: the schedule's time has just come, so the deadline counts from the dataTime.
     `by_parents`: its parents start it; it may wait until the end of its windows, and `expiredSeconds` longer.
     `parents`: the dataTimes of the runs of parents that count, where they differ from the Job's own.
-    `done`: the dataTimes of those that succeeded and were deleted or run again since.
+    `done`: the dataTimes of the runs that succeeded and were deleted or run again since.
     """
 
     schedule_id: str = ""
@@ -80,7 +80,7 @@ class Origin:
 
 @dataclass(slots=True)
 class BatchReads:
-    """What the requests of a batch read only once: definitions, and the groups bound to step types."""
+    """Rows that the requests of a batch read only once: definitions, and the groups bound to step types."""
 
     definitions: dict[str, Definition | None] = field(default_factory=dict)
     bound: BoundGroups | None = None

@@ -32,7 +32,7 @@ _READERS_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`actor` is that of a token of the API. `work` is a work token; `text` is any other token."""
+    """`actor` is the actor of an API token. `work` is a work token; `text` is any other token."""
 
     actor: Actor
     work: WorkToken | None = None

@@ -24,7 +24,7 @@ MAX_NODE = 100
 def unknown_nodes(mill: Mill, actor: Actor, define: JobDefine) -> list[Fault]:
     """The faults of files of the node store that the author of a definition may not read.
 
-    Files that the newest version names may stay: who may define it can run it already.
+    Files in the newest version are allowed: anyone who may define it can run it already.
     """
     if not actor.limited("read"):
         return []

@@ -123,14 +123,14 @@ def place(mill: Mill, output: Output) -> Place:
 
 
 class _Uploaded(NamedTuple):
-    """What an attempt uploaded before its report."""
+    """The output that an attempt uploaded before its report."""
 
     file: NodeFile
     attributes: Any
 
 
 def _uploaded(mill: Mill, caller: Caller, output: Output) -> _Uploaded | None:
-    """What the attempt of a work token uploaded as this output; None if it is of another step, or a part."""
+    """The output that the attempt of a work token uploaded; None if it is of another step, or a part."""
     step = output.step
     if not caller.work or not step or step.total != 1 or step.index != caller.work.step:
         return None
@@ -186,7 +186,7 @@ def split_units(total: int, parts: int, rank: int) -> tuple[int, int]:
 
 
 def upload(mill: Mill, caller: Caller, node: JobNode, field: str, file: NewFile, now: int) -> None:
-    """Store the output of an attempt that the caller holds; a repeated upload replaces the one before."""
+    """Store the output of an attempt that the caller holds; a repeated upload replaces the previous one."""
     held, name = _writer(mill, caller, node, field, now)
     labels = {"sha256": hashlib.sha256(file.content).hexdigest()}
     if file.attributes is not None:

@@ -116,7 +116,8 @@ def download(mill: Mill, row: NodeRow, wanted: PartWanted | None) -> Download:
 
 
 def upload(mill: Mill, row: NodeRow, file: NewFile, now: int) -> NodeRow:
-    """Store the whole file of a node. A repeated upload changes nothing; one of other content is refused.
+    """Store the whole file of a node. A repeated upload changes nothing; an upload of other content is
+    rejected.
 
     The key contains the checksum, so that two uploads never share an object, and the row decides.
     """
@@ -158,7 +159,7 @@ def announce(mill: Mill, row: NodeRow, file: Announced, now: int) -> tuple[NodeR
 
 
 def set_parts(mill: Mill, row: NodeRow, count: int, name: str, now: int) -> NodeRow:
-    """Say how many parts the file of a node has. Raises NodeImmutable if it has a file already."""
+    """Set the number of parts of a node's file. Raises NodeImmutable if the node has a file already."""
     if not 1 <= count <= MAX_PARTS:
         raise BadRequest(f"parts must be between 1 and {MAX_PARTS}")
     if row.file_time is not None or row.parts not in (0, count):

@@ -1,4 +1,4 @@
-"""Uploads to the node store: what they contain, and the limits of a request."""
+"""Uploads to the node store: their content, and the limits of a request."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class WorkOutputs(NamedTuple):
 
 
 def work_outputs(mill: Mill, held: HeldAttempt) -> WorkOutputs:
-    """What an attempt uploaded; one HEAD request for each declared output."""
+    """The files that an attempt uploaded; one HEAD request for each declared output."""
     stored: list[Stored] = []
     faults: list[str] = []
     for file in held.files(held.spec.outputs):

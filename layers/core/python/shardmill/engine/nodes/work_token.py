@@ -1,4 +1,4 @@
-"""Work tokens: what a client of the AWE protocol shows to the node store for one attempt at a task.
+"""Work tokens: a client of the AWE protocol sends one to the node store for one attempt at a task.
 
 Clients send no group token to a node store, but the data token of their workunit. A work token names the
 attempt, so that it reads and writes the files of that attempt and ends with it. It is not stored: a keyed
@@ -36,7 +36,7 @@ def mint(key: str, work: WorkToken) -> str:
 
 
 def parse(key: str, text: str) -> WorkToken | None:
-    """What a work token names; None if the text is none, or was not made by this deployment."""
+    """Parse a work token; None if the text is not a work token of this deployment."""
     if not key or not text.startswith(PREFIX) or not text.isascii():
         return None
     body, _, mac = text.removeprefix(PREFIX).partition(".")

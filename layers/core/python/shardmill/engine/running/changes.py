@@ -33,7 +33,7 @@ def apply_changes(mill: Mill, job: JobRow, now: int, budget: Budget) -> JobRow:
     """Apply the requested changes to the steps that have not ended; idempotent.
 
     A newer request may have been applied concurrently and overwritten here, so its changes are applied again.
-    What exceeds the budget is continued by other calls: steps that are changed already cost nothing.
+    Other calls continue work that exceeds the budget: steps that are changed already cost nothing.
     """
     attempts = Attempts("the job")
     while True:

@@ -47,7 +47,7 @@ def _previous_ended(mill: Mill, job: JobRow, now: int) -> bool:
 
 
 def _chain_ended(mill: Mill, job_id: str) -> bool:
-    """Return whether a Job has ended, and so have those that it was still queued behind when it ended."""
+    """Return whether a Job, and the Jobs that it was still queued behind at its end, have ended."""
     for _ in range(_MAX_CHAIN):
         job = mill.jobs.get(job_id)
         if not job:

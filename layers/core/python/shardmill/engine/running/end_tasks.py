@@ -1,4 +1,4 @@
-"""End the tasks of a step that has ended before them: kill what is open, and count how all of them ended.
+"""End the tasks of a step that has ended before them: kill open tasks, and count how all of them ended.
 
 The step's row is written first, with the mark `ending`; then its blocks are handled in order. The row keeps a
 cursor, so that a further call continues after the blocks that are done. Storing the counts comes last and

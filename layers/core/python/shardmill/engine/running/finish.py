@@ -197,7 +197,7 @@ def _identity(job: JobRow) -> dict[str, Any]:
 def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
     """Fail a Job that could not be planned.
 
-    A Job that is QUEUED has all its steps, and some may run: it continues; the tick starts what is missing.
+    A Job that is QUEUED has all its steps, and some may run: it continues; the tick starts the missing steps.
     """
     job = mill.jobs.get(job_id)
     if job and job.run == run:

@@ -24,7 +24,7 @@ _MAX_CHAIN = 1_000
 def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int, budget: Budget | None = None) -> JobRow:
     """Kill a Job. Its workers stop at their next heartbeat, and their reports are rejected as stale.
 
-    What exceeds the budget is continued by other calls; until then, `event_pending` is set. Repeating the
+    Other calls continue work that exceeds the budget; until then, `event_pending` is set. Repeating the
     call continues it too.
     """
     notes = _notes(actor, reason)

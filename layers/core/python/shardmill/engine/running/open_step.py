@@ -34,7 +34,7 @@ _OPEN_TRIES = 6
 IGNORED = "ignored by the request"
 
 Opened = dict[str, Any]
-"""What an execution continues with: ranges of tasks to enqueue, their queues, and the sets of blocks."""
+"""The result for the step's execution: ranges of tasks to enqueue, their queues, and the sets of blocks."""
 
 
 def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> Opened:

@@ -66,7 +66,7 @@ def look_at_all(mill: Mill, job: JobRow, seen: int, now: int, lookups: Lookups, 
 
 
 def settle(mill: Mill, job: JobRow, found: Found, seen: int, now: int) -> None:
-    """Store what a check of all steps found, and set the next look; soon if it repaired anything."""
+    """Store the result of a check of all steps, and set the next look; soon if it repaired anything."""
     if not found.repaired and found.open:
         due = now + interval(found.changed, now, eager=found.eager)
         known = {"run": job.run, "open": bitmap(found.open), "at": 0, "changed": found.changed}
@@ -86,7 +86,7 @@ def next_steps(known: Sequence[int], at: int) -> Sequence[int]:
 
 
 def _open_now(mill: Mill, job: JobRow, indices: Sequence[int]) -> list[StepRow] | None:
-    """Return steps that were open, and those that they released; None if all steps have to be read."""
+    """Return steps that were open, and the steps that they released; None if all steps have to be read."""
     steps = _read(mill, job, indices)
     if len(steps) < len(indices):
         return None

@@ -1,4 +1,5 @@
-"""Recover a running Job: repeat what a crash, a dead worker or an empty queue left undone."""
+"""Recover a running Job: repeat operations that are missing after a crash, a worker's death or a lost
+message."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a check of a run found."""
+    """The result of a check of a run."""
 
     open: AbstractSet[int]
     """The steps that are ready and have not ended; others change only when one of them ends."""
@@ -56,9 +57,9 @@ class Found:
 def recover_run(
     mill: Mill, job: JobRow, now: int, lookups: Lookups | None = None, budget: Budget | None = None
 ) -> Found:
-    """Repeat what is missing in the current run of a Job; idempotent.
+    """Repeat the missing operations in the current run of a Job; idempotent.
 
-    What exceeds the budget is continued by other calls.
+    Other calls continue work that exceeds the budget.
     """
     lookups, budget = lookups or Lookups(), budget or Budget()
     if job.replaces:
@@ -81,7 +82,7 @@ def recover_run(
 
 
 def recover_open_steps(mill: Mill, steps: Sequence[StepRow], now: int, lookups: Lookups) -> bool:
-    """Repeat what is missing for open steps; return whether anything was."""
+    """Repeat the missing operations of open steps; return whether there were any."""
     repaired = [
         _recover_open(mill, step, now, lookups, in_turn=turn == now // _TURN_MS % (_TURNS * len(steps)))
         for turn, step in enumerate(steps)
@@ -91,7 +92,7 @@ def recover_open_steps(mill: Mill, steps: Sequence[StepRow], now: int, lookups: 
 
 
 def found_in(job: JobRow, nodes: Sequence[StepRow], *, repaired: bool = False) -> Found:
-    """Describe a run by those of its nodes that may have changed since the last check."""
+    """Describe a run by the nodes that may have changed since the last check."""
     steps = [node for node in nodes if is_open(node)]
     return Found(
         open={step.index for step in steps},
@@ -135,7 +136,7 @@ def _recover_node(
     lookups: Lookups,
     budget: Budget,
 ) -> bool:
-    """Repeat what is missing for a node; return whether anything was."""
+    """Repeat the missing operations of a node; return whether there were any."""
     if node.state is StepState.SUSPENDED:
         park.unpark_step(mill, node, now, budget)
         return True
@@ -181,7 +182,8 @@ def _handle_ended_execution(mill: Mill, step: StepRow, now: int, lookups: Lookup
 
 
 def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups, *, in_turn: bool = True) -> bool:
-    """Repeat what is missing for an open step; `in_turn`: also check its messages after a long quiet."""
+    """Repeat the missing operations of an open step; `in_turn`: also check its messages after a long
+    quiet."""
     # Without a token, its execution may be missing.
     doubtful = not step.token or now - step.update_time > LONG_SILENCE_MS
     if doubtful and _handle_ended_execution(mill, step, now, lookups):

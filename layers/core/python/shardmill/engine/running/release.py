@@ -1,4 +1,4 @@
-"""Release the steps that wait for a finished step: start, skip or end those that are ready.
+"""Release the steps that wait for a finished step: start, skip or end the ready ones.
 
 A gate is a node without tasks: it lets a later phase start when every step before it has ended.
 """

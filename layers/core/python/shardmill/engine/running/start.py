@@ -24,7 +24,7 @@ def start_roots(
 ) -> None:
     """Move a Job to QUEUED and start its root steps; idempotent. `start`: by default without opening them.
 
-    Those that exceed the budget are started by other calls.
+    Other calls start the steps that exceed the budget.
     """
     not_started = (JobState.INIT, JobState.WAITING)
     # A new Job is still due since its submission; each change of its due time costs two units of an index.

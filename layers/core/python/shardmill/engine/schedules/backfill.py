@@ -203,7 +203,7 @@ def _belongs_to(job: JobRow, backfill: BackfillRow) -> bool:
 
 
 def _count_existing(job: JobRow, backfill: BackfillRow, progress: _Progress) -> None:
-    """Add an open Job to those that run; count one that has ended by its state, or as skipped."""
+    """Add an open Job to the running ones; count an ended Job by its state, or as skipped."""
     own = _belongs_to(job, backfill)
     if not job.state.ended and job.id not in progress.running:
         progress.running.append(job.id)
@@ -214,7 +214,7 @@ def _count_existing(job: JobRow, backfill: BackfillRow, progress: _Progress) -> 
 
 
 def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
-    """Stop a backfill: no more Jobs start, those that run continue."""
+    """Stop a backfill: no more Jobs start, running Jobs continue."""
     attempts = Attempts("the backfill")
     while True:
         attempts.begin()

@@ -17,7 +17,7 @@ from shardmill.store.rows import ScheduleRow
 
 
 def dry_run(row: ScheduleRow, request: BackfillRequest, now: int) -> BackfillEffect:
-    """Return what a backfill would run; reads and writes nothing."""
+    """Return the times that a backfill would run; reads and writes nothing."""
     schedule = manage.schedule_of(row)
     times = requested_times(schedule, request, now)
     zone = ZoneInfo(schedule.timezone)

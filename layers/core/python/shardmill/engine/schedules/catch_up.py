@@ -18,7 +18,7 @@ TICK_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to the due times of a schedule.
+    """The decision on the due times of a schedule.
 
     `fire`: the time that fires now. `next`: the time to decide on next. `skipped`: the first and last time
     that do not fire, with `outcome` (`late` or `missed`) as the reason.
@@ -63,7 +63,8 @@ class Visit:
         return replace(self, now=now)
 
     def recorded(self, clock: int) -> int:
-        """The time to record for what the visit does: the clock's, unless the visit is for another time."""
+        """The time to record for the actions of a visit: the clock's, unless the visit is for another
+        time."""
         return clock if 0 <= clock - self.now <= ON_TIME_MS else self.now
 
     def leaves(self, first: int) -> bool:

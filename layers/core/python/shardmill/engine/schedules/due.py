@@ -1,4 +1,4 @@
-"""Fire the schedules that are due, and hand over those that are due before the next tick.
+"""Fire due schedules, and hand over schedules that are due before the next tick.
 
 The tick fires the first chunk itself, the others through a queue. A schedule that is not done after a visit
 stays due and is continued through the queue: at once if it has more times than a visit handles, later if a
@@ -32,9 +32,10 @@ _TRIES = 4
 
 @dataclass(slots=True)
 class Visited:
-    """What a visit to several schedules did: the Jobs it started, the schedules that failed, the largest lag.
+    """The result of a visit to several schedules: started Jobs, failed schedules, the largest lag.
 
-    `continued`: the schedules that another visit continues. `coming`: those whose next time comes soon.
+    `continued`: the schedules that another visit continues. `coming`: the schedules whose next time comes
+    soon.
     """
 
     started: int = 0
@@ -77,7 +78,7 @@ def _fire_found(
 def _record_tick(mill: Mill, now: int) -> int:
     """Record a tick that found due schedules; return the first of the ticks that followed each other in time.
 
-    What is due was met on time by these ticks, even if a later invocation fires it.
+    These ticks saw the due times on time, even if a later invocation fires them.
     """
     since = now
     for _ in range(_TRIES):

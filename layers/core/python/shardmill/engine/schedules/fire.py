@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass(slots=True)
 class FireBatch:
-    """What the firings of one batch share: definitions are read once, jids are reserved together.
+    """State that the firings of one batch share: definitions are read once, jids are reserved together.
 
     `lag`: the longest time from a scheduled time to the start of its Job, in milliseconds.
     """

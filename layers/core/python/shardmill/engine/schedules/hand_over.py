@@ -45,7 +45,7 @@ def hand_over(mill: Mill, timed: Iterable[Timed], clock: Clock) -> int:
 def hand_over_saved(mill: Mill, row: ScheduleRow, now: int) -> None:
     """Hand over a schedule that was saved or changed, if no tick will see it before its next time.
 
-    Best effort: a tick fires what was not sent.
+    Best effort: a tick fires schedules that were not sent.
     """
     soon = _soon([row], now)
     with _best_effort(row.job_name, row.id):
@@ -55,7 +55,7 @@ def hand_over_saved(mill: Mill, row: ScheduleRow, now: int) -> None:
 def hand_over_resumed(mill: Mill, rows: Sequence[ScheduleRow], now: int) -> None:
     """Hand over schedules of a definition that was resumed, or one that was turned on.
 
-    Nothing could fire what is overdue, so it is decided on at once, as the tick would do. Best effort.
+    Overdue times could not fire before, so they are decided on at once, as the tick would do. Best effort.
     """
     soon = _soon(rows, now)
     if soon:

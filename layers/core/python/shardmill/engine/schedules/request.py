@@ -49,7 +49,7 @@ def _filled_in(step: dict[str, Any], context: Mapping[str, Any]) -> dict[str, An
 
 
 def request_faults(schedule: Schedule, saved: Definition) -> list[Fault]:
-    """Return what is wrong with the requests of a schedule: templates, and settings of steps."""
+    """Return the faults of a schedule's requests: in templates, and in settings of steps."""
     faults = list(_template_faults(schedule.params, ("params",)))
     for at, step in enumerate(schedule.steps):
         faults += _template_faults(step.get("params"), ("steps", at, "params"))

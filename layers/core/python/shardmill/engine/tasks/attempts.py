@@ -1,4 +1,4 @@
-"""Store what is known of attempts: what their workers reported, or why they ended without a report."""
+"""Store attempts: the reports of their workers, or the reasons why they ended without a report."""
 
 from __future__ import annotations
 

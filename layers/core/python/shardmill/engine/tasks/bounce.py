@@ -1,4 +1,4 @@
-"""Bounce tasks: leave those that a worker cannot run, or has failed, to other workers."""
+"""Bounce tasks: leave tasks that a worker cannot run, or has failed, to other workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 1, 60
 
 @dataclass(slots=True)
 class Bounced:
-    """What to do with the messages of bounced tasks; those to `release` are for workers of the same queue."""
+    """The treatment of the messages of bounced tasks; workers of the same queue get the ones in `release`."""
 
     release: list[Message] = field(default_factory=list)
     hide: list[tuple[Message, int]] = field(default_factory=list)

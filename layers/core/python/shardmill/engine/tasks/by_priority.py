@@ -5,8 +5,8 @@ ten tasks, but not only those: it polls the order queues, which have a copy of e
 highest priority down. A task is leased with its copy, and the copy is deleted. A message whose task has to
 wait for others is released, so that it invokes another runner.
 
-The messages remain what they are without copies: each task has its own, which is deleted when the task has
-ended. So a copy that is lost, delivered twice or outdated changes only the order.
+The messages keep the role that they have without copies: each task has its own, which is deleted when the
+task has ended. So a copy that is lost, delivered twice or outdated changes only the order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_RECEIVES = 100
 def lease_by_priority(
     mill: Mill, session: WorkerSession, received: Sequence[Message], now: int
 ) -> list[Lease]:
-    """Lease as many tasks as messages were received: those of the highest priorities that wait.
+    """Lease as many tasks as messages were received: the waiting tasks of the highest priorities.
 
     While one priority is in use, these are the tasks of the messages.
     """
@@ -119,7 +119,7 @@ class _Invocation:
     def _fill(self) -> None:
         """Lease tasks from the highest priority down until all slots are taken or no task is left.
 
-        Queues that were empty a moment ago are left out, so that not every invocation polls all of them:
+        Queues that were empty a moment ago are skipped, so that not every invocation polls all of them:
         the message of a task that was sent meanwhile invokes another runner.
         """
         table, urls = self._group.lane_table, self._group.order_queues

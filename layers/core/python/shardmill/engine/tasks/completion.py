@@ -42,7 +42,7 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
 
 
 def close_empty_sets(mill: Mill, step: StepRow, numbers: Iterable[str]) -> StepRow:
-    """Close those of a large step's open sets that have no open block; return the step.
+    """Close the open sets of a large step that have no open block; return the step.
 
     A crash may have come between the removal of a set's last block and that of the set. Its message repeats
     both, unless a new generation made the message void.

@@ -34,7 +34,7 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
 
 
 def grow(mill: Mill, step: StepRow, now: int) -> None:
-    """Enlarge a window that was shrunk to what the workers of the groups can use now."""
+    """Enlarge a shrunk window to the number of tasks that the workers of the groups can use now."""
     if is_shrunk(step):
         window = min(natural_window(step), _shared_window(mill, step, now))
         _resize(mill, step, max(step.window, window), now)
@@ -71,7 +71,7 @@ def leave(mill: Mill, step: StepRow) -> None:
 
 
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
-    """The open giants of other Jobs in the queues of a step. Deregisters those that have ended."""
+    """The open giants of other Jobs in the queues of a step. Deregisters ended giants."""
     rows = group_rows(mill, step.groups, now)
     named = {name: mill.groups.giants(name, most=_MAX_GIANTS) for name in rows}
     found = mill.jobs.steps_by_key(set().union(*named.values())) if any(named.values()) else {}

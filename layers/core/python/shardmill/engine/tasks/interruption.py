@@ -24,7 +24,7 @@ from shardmill.store.shards import BlockChanged
 def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int) -> list[str]:
     """Make returned tasks READY again, without a failure. Returns the ids of those the worker held.
 
-    A repeated call, after one whose answer was lost, does again what follows the change.
+    A repeated call, after one whose answer was lost, repeats the operations that follow the change.
     """
     ids: list[str] = []
     visible: list[tuple[Message, int]] = []
@@ -92,7 +92,7 @@ def _kill_returned(mill: Mill, step: StepRow, rank: int, held: Shard) -> None:
 
 
 def end_overdue(mill: Mill, step: StepRow, block: Block, ranks: Iterable[int], now: int) -> set[int]:
-    """Fail those of the attempts that exceeded their timeout. Returns their ranks."""
+    """Fail the attempts that exceeded their timeout. Returns their ranks."""
     rules = Rules.of(step)
     known = {rank: block[rank] for rank in ranks if rules.overdue(block[rank], now)}
     if not known:

@@ -46,7 +46,7 @@ class LeaseBatch:
     rest: list[Message] | None = None
     """If given, tasks are only leased; it receives the messages that ask for anything else."""
     early: dict[Message, int] = field(default_factory=dict)
-    """Those of `rest` whose tasks are ready, but not due for so many milliseconds."""
+    """The messages of `rest` whose tasks are ready, but not due for so many milliseconds."""
 
 
 def lease(

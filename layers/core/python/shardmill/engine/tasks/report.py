@@ -256,7 +256,7 @@ def _status_of_duplicate(entries: list[_Entry], entry: _Entry) -> str:
 
 
 def _release_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
-    """Delete the messages of ended tasks, and postpone those of retried tasks until their retry.
+    """Delete the messages of ended tasks, and postpone the messages of retried tasks until their retry.
 
     A retried task gets a new message if its own may be unusable: if it ran for most of its lease, another
     worker may have received and hidden the message; if its step's generation changed, the message is void.

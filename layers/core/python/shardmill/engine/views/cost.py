@@ -18,7 +18,7 @@ def cost_so_far(mill: Mill, job: Job) -> Cost:
 
 
 def cost_of_steps(steps: list[Step], kinds: dict[str, str], api_requests: int = 1) -> Cost:
-    """The cost of steps, with the computing time of those that Lambda runs."""
+    """The cost of steps, including the computing time of steps that Lambda runs."""
     loads = [
         StepLoad(
             sum(step.counts.get(state, 0) for state in LEASED),

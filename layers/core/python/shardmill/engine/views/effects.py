@@ -1,4 +1,4 @@
-"""Dry runs: what a control action would do to a Job, found by the action's own checks; nothing is written."""
+"""Dry runs: the effect of a control action on a Job, found by the action's own checks; nothing is written."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def forcing(mill: Mill, job: JobRow, state: JobState) -> Effect:
     if job.state is state:
         return _unchanged(job, f"{_name(job)} is {state} already.")
     before = f" instead of {job.state}" if job.state.ended else ""
-    first = f"{_name(job)} ends as {state}{before}, without running what is left."
+    first = f"{_name(job)} ends as {state}{before}, without running its remaining tasks."
     last = "Jobs that wait for its success continue." if state is JobState.SUCCESS else ""
     return _ending(mill, job, state, [first], last)
 
@@ -114,7 +114,7 @@ def new_run(
     *,
     with_dependents: bool = False,
 ) -> Effect:
-    """What a rerun would run again and keep, of the Job and of those that depend on it."""
+    """The tasks that a rerun would run again and keep, in the Job and in its dependents."""
     following = dependents.check_dependents(mill, job) if with_dependents else []
     scope = dependents.scope_with_dependents(job, scope) if with_dependents else scope
     redo, _ = rerun.check_rerun(mill, job, scope, params, now)

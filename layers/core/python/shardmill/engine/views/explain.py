@@ -1,4 +1,4 @@
-"""Explain in sentences what a Job waits for or why it ended, and list the transitions of its history."""
+"""Explain in sentences why a Job waits or why it ended, and list the transitions of its history."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_PARENTS = 5
 
 
 def explain(mill: Mill, job: JobRow, now: int, visible: Visible) -> list[str]:
-    """Return what a Job waits for, most important first; of a failed Job, the first failure."""
+    """Return the reasons why a Job waits, most important first; for a failed Job, the first failure."""
     return [*_sentences(mill, job, now, visible), *_lateness(job)]
 
 
@@ -73,7 +73,7 @@ def _notes(job: JobRow) -> str:
 
 
 def _absent_parents(mill: Mill, job: JobRow, visible: Visible) -> Iterator[str]:
-    """Say which of the parents that the caller may see will not run by themselves, and what to do."""
+    """Name the visible parents that will not run by themselves, and the remedy for each."""
     absent = dict.fromkeys(run.parent for run in missing_runs(mill, job) if not run.job)
     first = list(islice(absent, MAX_PARENTS))
     seen = visible.definitions(first)

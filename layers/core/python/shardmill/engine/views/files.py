@@ -17,7 +17,7 @@ MAX_PRODUCERS = 1_000
 
 
 def input_files(mill: Mill, step: StepRow, rank: int, listed: Sequence[File]) -> list[RunFile]:
-    """The inputs or predata of a task that has run, with the sizes of those that can be found."""
+    """The inputs or predata of a task that has run, with the sizes that can be found."""
     upstream = Upstream(mill, step)
     return [_input(upstream, rank, file) for file in _rendered(step, rank, listed)]
 

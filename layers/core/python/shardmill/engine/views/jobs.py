@@ -118,7 +118,7 @@ def _view(mill: Mill, job: JobRow, nodes: list[StepRow], now: int) -> Job:
 
 
 def wait_note(job: JobRow) -> str:
-    """Say what a WAITING Job waits for."""
+    """Describe what a WAITING Job waits for."""
     return job.notes or "waits for its start"
 
 
@@ -168,7 +168,7 @@ def as_opened(step: StepRow) -> StepRow:
     try:
         return count_tasks(step)
     except CannotOpen:
-        return step  # upstream steps decide on it
+        return step  # upstream steps determine it
 
 
 def _count_known(step: StepRow) -> bool:

@@ -36,7 +36,7 @@ class LiveJobs(Answer):
 
 
 class GroupActivity(Answer):
-    """A worker group and what its live workers hold."""
+    """A worker group and the tasks of its live workers."""
 
     name: str
     kind: GroupKind
@@ -54,21 +54,22 @@ class DeadLetterCount(Answer):
 
 
 class Now(Answer):
-    """An overview of everything that is going on."""
+    """An overview of the deployment."""
 
     live: dict[str, LiveJobs] = Field(description="by state, newest first")
-    failed: list[Job] = Field(description="of the newest Jobs, those that failed within a day")
-    ended: list[Job] = Field(description="of the newest Jobs, those that ended within an hour")
-    ended_more: bool = Field(description="whether older Jobs were left out")
+    failed: list[Job] = Field(description="among the newest Jobs, the ones that failed within a day")
+    ended: list[Job] = Field(description="among the newest Jobs, the ones that ended within an hour")
+    ended_more: bool = Field(description="whether older Jobs were omitted")
     groups: list[GroupActivity]
     dead_letters: DeadLetterCount | None = Field(
         default=None, description="for tokens with the scope operate without limits"
     )
-    schedules: list[SavedSchedule] = Field(description="those that will fire, the next first")
+    schedules: list[SavedSchedule] = Field(description="schedules that will fire, the next one first")
 
 
 def overview(mill: Mill, now: int, visible: Visible, operates: bool = False) -> Now:
-    """Return the overview of what the caller may see; the number of rows that it reads is limited.
+    """Return the overview of the resources that the caller may see; the number of rows that it reads is
+    limited.
 
     `operates`: whether the caller may operate the whole deployment.
     """

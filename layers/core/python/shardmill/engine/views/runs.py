@@ -24,9 +24,7 @@ class DefinitionRuns(Answer):
 
     steps: list[str]
     runs: list[DefinitionRun]
-    cursor: str | None = Field(
-        default=None, description="pass it to get the Jobs before these; null on the last page"
-    )
+    cursor: str | None = Field(default=None, description="pass it to get earlier Jobs; null on the last page")
 
 
 def definition_runs(mill: Mill, jobs: Sequence[Job], cursor: str | None) -> DefinitionRuns:

@@ -26,7 +26,7 @@ class TaskAttempt(Answer):
 
 
 class TaskAttempts(Answer):
-    """The recorded attempts of the tasks that were asked for, by task."""
+    """The recorded attempts of the requested tasks, by task."""
 
     items: list[TaskAttempt]
 

@@ -31,7 +31,7 @@ NOT_MADE = Shard(state=TaskState.WAITING)
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
     """Return a step, with the state of each of its tasks if it has at most MAX_TASK_STATES.
 
-    The files of a step with one task that succeeded are those of the task.
+    A step with one task that succeeded shows the files of the task.
     """
     if not 0 < task_count(step) <= MAX_TASK_STATES:
         return step_view(job, step, nodes, counts(mill, [step])[step.index])
@@ -128,8 +128,8 @@ def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
 def _attempts(mill: Mill, step: StepRow, rank: int, of_runs: Sequence[Shard]) -> list[Attempt]:
     """Return every attempt that was handed out, in order; `of_runs`: the shard in each run of the Job.
 
-    A success without output is recorded only in its shard. What a crash kept from being recorded is shown as
-    lost.
+    A success without output is recorded only in its shard. An attempt whose end was not recorded because of a
+    crash is shown as lost.
     """
     found: list[Attempt] = []
     for run, shard in enumerate(of_runs, 1):

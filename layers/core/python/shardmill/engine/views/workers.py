@@ -55,9 +55,9 @@ def _bindings(worker: WorkerRow) -> list[GroupBinding]:
 
 
 def _running(worker: WorkerRow, held: AbstractSet[str]) -> list[str]:
-    """Return the tasks that a worker runs: as many as it has slots; the others of those it holds wait.
+    """Return the tasks that a worker runs, as many as it has slots; its other tasks wait.
 
-    First those that had started at its last heartbeat: which have started since then is not known.
+    Tasks that had started at its last heartbeat come first; later starts are not known.
     """
     return sorted(held, key=lambda task: (task not in worker.running, task))[: worker.slots]
 
@@ -81,7 +81,7 @@ def _why_suspended(mill: Mill, worker: WorkerRow, now: int) -> str:
 
 
 def registered_view(mill: Mill, worker: WorkerRow, now: int) -> RegisteredWorker:
-    """A worker as the answer to its registration shows it, with the addresses at which it waits for tasks."""
+    """The answer to a registration: the worker, with the addresses at which it waits for tasks."""
     lanes = new_addresses(mill, worker, "", now)
     return RegisteredWorker(**dict(worker_view(mill, worker, now)), lanes=lanes)
 

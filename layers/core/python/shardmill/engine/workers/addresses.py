@@ -26,7 +26,7 @@ _Lane = tuple[int, str, int]
 
 
 def new_addresses(mill: Mill, worker: WorkerRow, tag: str, now: int) -> LaneAddresses | None:
-    """The addresses of a worker's lanes; None if those with `tag` are still good.
+    """The addresses of a worker's lanes; None if the addresses with `tag` are still valid.
 
     A lane is a queue of a group that is not suspended, in the order in which it is to be served.
     """
@@ -51,7 +51,7 @@ def new_addresses(mill: Mill, worker: WorkerRow, tag: str, now: int) -> LaneAddr
 
 
 def lanes_changed(mill: Mill, worker: WorkerRow, tag: str, now: int) -> bool:
-    """Whether a worker whose addresses have this tag serves other lanes than it should."""
+    """Whether the addresses with this tag are for other lanes than the worker should serve."""
     return tag.partition(".")[0] != _digest(_lanes(mill, worker, now))
 
 

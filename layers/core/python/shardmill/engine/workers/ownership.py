@@ -1,4 +1,4 @@
-"""Which token may act as a worker: the one that registered it, in groups that its scope covers."""
+"""Check that a token may act as a worker: it must have registered it, in groups within its scope."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_registration(
 
 
 def _is_in_use(mill: Mill, token_id: str, now: int) -> bool:
-    """Whether a token may still be used; those of OIDC and IAM have no row, and workers with `--aws` none."""
+    """Whether a token is still valid; OIDC and IAM tokens have no row, workers with `--aws` have no token."""
     if not token_id or token_id.startswith(("oidc-", "iam-")):
         return True
     row = mill.tokens.get(token_id)

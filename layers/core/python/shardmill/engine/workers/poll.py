@@ -1,4 +1,4 @@
-"""Lease over HTTP: tasks of the messages that a worker received at SQS, or of those received for it here.
+"""Lease over HTTP, with messages that a worker received at SQS, or that are received here on its behalf.
 
 In the second case, every lane is polled once a second, and the usual one is long-polled meanwhile.
 """
@@ -26,14 +26,13 @@ from shardmill.store.workers import Tally
 
 ROUND_SECONDS = 1
 _READ_MS = 5_000  # how often the worker's row is read while no messages arrive
-_MISSED_HEARTBEATS = (
-    1.5  # a caller that sent no heartbeat for this many intervals may have exited: lease it no tasks
-)
+# A caller without a heartbeat for this many intervals may have exited: lease it no tasks.
+_MISSED_HEARTBEATS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """`paused`: queues whose tasks are for other workers, so that this one leaves them alone for a moment."""
+    """`paused`: queues whose tasks are for other workers, so this worker does not poll them for a moment."""
 
     leases: list[Lease] = field(default_factory=list)
     paused: list[str] = field(default_factory=list)
@@ -47,7 +46,7 @@ def pull(
     *,
     worker: WorkerRow | None = None,
 ) -> Pulled:
-    """Lease up to `max` tasks for a worker, of the messages that it brings or of those received here.
+    """Lease up to `max` tasks for a worker, with the messages that it brings or that are received here.
 
     `worker`: its row, if it was just read.
     """
@@ -91,7 +90,7 @@ def _check_worker(worker: WorkerRow, session: int | None) -> None:
 def _own_messages(
     mill: Mill, worker: WorkerRow, received: Sequence[ReceivedMessage], now: int
 ) -> list[Message]:
-    """The messages that a worker brings, without those of queues that are not its own."""
+    """The messages that a worker brings, except messages of queues that are not its own."""
     if not received:
         return []
     rows = group_rows(mill, worker.groups, now).values()
@@ -117,8 +116,8 @@ def _release(mill: Mill, messages: Sequence[Message]) -> None:
 def _lease_brought(lanes: _Lanes, worker: WorkerRow, brought: list[Message], most: int) -> list[Lease]:
     """Lease the tasks of messages that a worker brings; make those that lead to no lease visible again.
 
-    A message that asks for anything else, such as one that is void or that another worker must get, is then
-    received here: what a worker says about a message must not delete, hide or send one.
+    A message that needs any other treatment, for example a void one, is then received here: a worker's claim
+    about a message must not delete, hide or send one.
     """
     mill = lanes.mill
     groups = {queue: group.name for group in lanes.groups for queue in group.queues}
@@ -173,8 +172,8 @@ class _Lanes:
     def lease_from_all(self, worker: WorkerRow, most: int) -> list[Lease]:
         """Poll the queues without waiting, until there are enough tasks.
 
-        In a group with several priorities, those that were empty a moment ago are polled only if there
-        is nothing in the others: otherwise each task of a low priority would cost a call for each higher one.
+        In a group with several priorities, queues that were empty a moment ago are polled only if the others
+        are empty: otherwise each task of a low priority would cost a call for each higher one.
         """
         self.bounced_from.clear()
         empty = self._known_empty(worker) if any(group.lane_table.mixed for group in self.groups) else {}

@@ -57,7 +57,7 @@ class _ClaimedTask:
     shard: Shard | None = None
 
     def foreign_to(self, worker_id: str) -> bool:
-        """Whether the worker never held the attempt. An older attempt counts as held."""
+        """Whether the worker never held the attempt. An earlier attempt counts as held."""
         shard = self.shard
         return shard is not None and shard.attempt <= self.task.attempt and not self.held_by(worker_id)
 

@@ -1,4 +1,4 @@
-"""What the claims of a verified JWT allow: its user and its grants."""
+"""The user and the grants in the claims of a verified JWT."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from shardmill.model.access.grants import LIMITS, SCOPES, Grant, from_document
 
 PREFIX = "shardmill:"
 RESERVED = frozenset(("admin", "eventbridge", "shardmill"))
-"""Names that the history uses for the deployment's own token, for events and for Shardmill itself."""
+"""User names that the history uses for the admin token, for events and for Shardmill itself."""
 IAM_PREFIX = "iam:"
-"""Users that begin with it are principals of the AWS account."""
+"""A user name with this prefix is a principal of the AWS account."""
 MAX_USER = 64
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a user of a token or of an issuer may not have this name."""
+    """Whether the name is reserved: no user of a token or an issuer can have it."""
     return name.lower() in RESERVED or name.lower().startswith(IAM_PREFIX)
 
 
 def user_of(claims: Mapping[str, Any], claim: str) -> str | None:
-    """The name that the history shows; None if the claim has no text that can be one."""
+    """The user name in the claim, which the history shows; None if the claim contains no valid name."""
     name = claims.get(claim)
     if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.strip()) <= MAX_USER:
         return None
@@ -31,7 +31,7 @@ def user_of(claims: Mapping[str, Any], claim: str) -> str | None:
 def grants_of(claims: Mapping[str, Any], claim: str) -> tuple[Grant, ...]:
     """The grants in a claim: `shardmill:read` among the words of a text, or the items of a list.
 
-    An item may also be an object with limits, as in POST /v1/tokens. What has another form grants nothing.
+    An item may also be an object with limits, as in POST /v1/tokens. Anything else grants nothing.
     """
     value = claims.get(claim)
     items: Sequence[Any] = (

@@ -1,4 +1,4 @@
-"""What a caller may do: scopes, each limited to definitions, applications or worker groups, or not."""
+"""Grants: the scopes of a caller, each optionally limited to definitions, applications or worker groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = ("definitions", "applications", "groups")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A definition, or a Job, schedule or backfill of it; `groups` are those of its steps."""
+    """A definition, or a Job, schedule or backfill of it; `groups` are the worker groups of its steps."""
 
     definition: str
     application: str = ""
@@ -65,7 +65,7 @@ class Grant:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the name of a definition does not decide whether the grant covers it."""
+        """Whether the grant depends on more than the name of a definition."""
         return self.applications is not None or self.groups is not None
 
     def covers_name(self, definition: str) -> bool:

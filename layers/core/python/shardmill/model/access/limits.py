@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """How much one application may have; 0 does not limit."""
+    """The maximum that one application may have; 0 means no limit."""
 
     definitions: int = 0
     jobs: int = 0

@@ -78,14 +78,12 @@ class GrantedScope(Request):
 
 
 class TokenRequest(Request):
-    """A token to create; `owner` is recorded as the user of what it does, its name by default."""
+    """A token to create; `owner` is recorded as the user of its actions, by default its name."""
 
     name: Label
     owner: Label | None = None
     scopes: list[GrantedScope] = Field(min_length=1, max_length=20)
-    expires: Time | None = Field(
-        default=None, description="when it stops working; default: never", strict=False
-    )
+    expires: Time | None = Field(default=None, description="when it expires; default: never", strict=False)
 
     @model_validator(mode="after")
     def _scopes_fit(self) -> Self:
@@ -106,9 +104,9 @@ class Rotation(Request):
 
 
 class Caller(Answer):
-    """The token of a request: who it acts for, and what it may do."""
+    """The token of a request: its owner and its scopes."""
 
-    name: str = Field(description="recorded as the user of what it does")
+    name: str = Field(description="recorded as the user of its actions")
     token_id: str | None = Field(default=None, description="null for the admin token of the deployment")
     scopes: list[GrantedScope]
 
@@ -124,7 +122,7 @@ class Token(Answer):
     create_time: Time
     create_user: str
     rotate_time: Time | None = Field(default=None, description="when its secret was last replaced")
-    overlap_until: Time | None = Field(default=None, description="until when an earlier secret is valid")
+    overlap_until: Time | None = Field(default=None, description="when the earlier secrets expire")
     last_use_time: Time | None = Field(default=None, description="accurate to an hour")
 
 

@@ -8,16 +8,16 @@ from shardmill.model.base import Answer
 
 
 class Limit(Answer):
-    """How much of something an application may have and has."""
+    """A limit of an application and its present use."""
 
-    limit: int | None = Field(description="the most that the deployment allows; null if it does not limit")
+    limit: int | None = Field(description="the limit of the deployment; null if there is none")
     used: int | None = Field(
         description="null if it is not counted, or if the caller may not read all of the application"
     )
 
 
 class ApplicationLimits(Answer):
-    """What an application may have and what it has; all applications have the same limits."""
+    """The limits of an application and its present use; all applications have the same limits."""
 
     application: str = Field(description="appName of definitions; empty for those without one")
     definitions: Limit

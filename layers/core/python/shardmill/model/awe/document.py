@@ -1,4 +1,4 @@
-"""Translate an AWE document to a definition of the engine: a task becomes a step, a file a file."""
+"""Translate an AWE document to a definition of the engine: its tasks become steps, its files become files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INFO_TEXTS = ("name", "project", "user", "pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A definition, and what the submission of the job needs besides it."""
+    """A definition, and the other values that the submission of its job needs."""
 
     define: dict[str, Any]
     groups: list[str]
@@ -60,7 +60,7 @@ def parse_document(body: bytes) -> dict[str, Any]:
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. If it has a name twice, one of the values would be lost."""
+    """Build an object; a duplicate name is a fault, because one of the values would be lost."""
     found = dict(fields)
     if len(found) < len(fields):
         twice = next(name for name, number in Counter(name for name, _ in fields).items() if number > 1)

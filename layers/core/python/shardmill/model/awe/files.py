@@ -41,7 +41,7 @@ class AweFile:
 
     @property
     def path(self) -> str:
-        """Where a task finds or makes the file in its work folder."""
+        """The path at which a task reads or writes the file in its work folder."""
         return f"{self.directory}/{self.name}" if self.directory else self.name
 
     @property
@@ -153,7 +153,7 @@ def _file(name: str, document: dict[str, Any], where: str, faults: Faults) -> Aw
 
 
 def _check_supported(document: dict[str, Any], where: str, faults: Faults) -> None:
-    """Find what would let a task run with other files than its document means."""
+    """Find options that would make a task run with other files than the document describes."""
     kind = document.get("type")
     if kind not in (None, "", "basic"):
         faults.add(f"{where}.type", f"{str(kind)[:64]!r} is not supported; a task uploads its output itself")

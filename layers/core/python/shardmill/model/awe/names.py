@@ -54,7 +54,7 @@ def is_uuid(text: str) -> bool:
 
 
 def plain_name(text: str) -> str:
-    """A valid name of the engine for any text: characters that names cannot have become `-`."""
+    """Convert any text to a valid name of the engine; invalid characters become `-`."""
     name = _NOT_IN_NAMES.sub("-", text.strip())
     name = name if _NAME.match(name) else f"_{name}"
     return name[:MAX_NAME]

@@ -11,7 +11,7 @@ _USUAL = frozenset(
     ("jobname", "project", "user", "clientgroups", "inputfile", "shockurl", "shocknode", "totalwork")
 )
 _FREE_TEXT = frozenset(("args", "args_array", "description", "environ", "userattr", "options"))
-"""Fields in which a `#` may be meant as it is."""
+"""Fields in which a `#` can be literal."""
 _VALUES = frozenset(("public", "userattr"))
 """Objects of free text whose values may be placeholders. Private values appear in no error."""
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\\\]|\\\\.)*\"")
@@ -20,10 +20,10 @@ _COLOUR = re.compile(r"(?:[0-9A-Fa-f]{3,4}){1,2}\Z")
 
 
 def unfilled(document: Any) -> list[str]:
-    """The names of placeholders that are left in a document, in their order.
+    """The names of unfilled placeholders in a document, in order.
 
-    In arguments and other free text, these count: names that are usual, that stand after an `@`, or that are
-    used elsewhere, and those that begin a word or are a value. `--colour=#fff` and `'#CHROM'` are none.
+    In arguments and other free text, a name counts if it is a usual one, follows an `@`, is used elsewhere,
+    begins a word or is a whole value. `--colour=#fff` and `'#CHROM'` are not placeholders.
     """
     strict, free = list[str](), list[tuple[str, bool]]()
     for text, field in _texts(document):
@@ -36,7 +36,7 @@ def unfilled(document: Any) -> list[str]:
 
 
 def _in_free_text(text: str, field: str) -> Iterator[tuple[str, bool]]:
-    """The names in a text that is free because it is in a field, and whether each is surely a placeholder."""
+    """The names in the free text of a field, and whether each is certainly a placeholder."""
     begun = _beginnings(text, field)
     for found in _PLACEHOLDER.finditer(text):
         yield found[1], found[1] in begun or text[: found.start()].endswith("@")
@@ -52,7 +52,7 @@ def _beginnings(text: str, field: str) -> set[str]:
 
 
 def unfilled_in_text(text: str) -> list[str]:
-    """The placeholders in a text that is not JSON: the usual ones, and those that stand for a value."""
+    """The placeholders in a text that is not JSON: usual ones, and placeholders that stand for a value."""
     values = re.findall(r":\s*#([A-Za-z][A-Za-z0-9_]*)\s*[,}\]]", text)
     usual = [found[1] for found in _PLACEHOLDER.finditer(text) if found[1] in _USUAL]
     return list(dict.fromkeys([*values, *usual]))

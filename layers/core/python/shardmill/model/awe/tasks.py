@@ -32,7 +32,7 @@ class AweTask:
     part_index: str = ""
     part_options: str = ""
     max_part_mb: int = 0
-    """The limit of `partinfo`, in MB; that of the task comes first, which counts units of the index."""
+    """The limit of `partinfo`, in MB. The task's own limit, in units of the index, takes precedence."""
     skip: bool = False
     userattr: dict[str, str] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
-"""The zero time of Go, for a time that has not come; clients expect a time in every field of one."""
+"""Go's zero time, for an event that has not happened; clients expect a time in every time field."""
 
 
 def awe_time(milliseconds: int | None) -> str:

@@ -114,7 +114,7 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """A text of an AWE document in which the engine finds no template."""
+    """Escape a text of an AWE document, so that the engine finds no template in it."""
     return text.replace("{{", "{{ '{{' }}")
 
 

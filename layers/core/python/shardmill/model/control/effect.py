@@ -1,4 +1,4 @@
-"""What a control action would do to a Job: the answer of a dry run."""
+"""The effect that a control action would have on a Job: the answer of a dry run."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ ControlAction = Literal[
 
 
 class Effect(Answer):
-    """What an action would do to a Job now, found by its own checks without changing anything."""
+    """The effect that an action would have now, found by the action's own checks without changing
+    anything."""
 
     job_name: str
     trigger: str
     state: JobState = Field(description="of the Job now")
     changes: bool = Field(description="whether the action changes anything")
     becomes: JobState | None = Field(
-        description="the state of the Job right after the action; null if it follows from that of its steps"
+        description="the state right after the action; null if it depends on the states of the steps"
     )
     run: int = Field(description="the run of the Job after the action")
     tasks_stopped: int = Field(default=0, description="running tasks that are stopped")
@@ -43,7 +44,7 @@ class Effect(Answer):
     tasks_kept: int = Field(default=0, description="tasks that keep their results in a new run")
     steps: list[str] = Field(default_factory=list, description="steps that run, or run again")
     dependents: list[str] = Field(default_factory=list, description="Jobs that run again after this one")
-    sentences: list[str] = Field(default_factory=list, description="all of this in words")
+    sentences: list[str] = Field(default_factory=list, description="the effect in sentences")
 
 
 class JobId(Request):
@@ -54,7 +55,7 @@ class JobId(Request):
 
 
 class DryRunRequest(Request):
-    """An action on Jobs that is to be tried without changing anything."""
+    """An action on Jobs to try without changing anything."""
 
     action: ControlAction
     jobs: list[JobId] = Field(min_length=1, max_length=MAX_JOBS)
@@ -64,7 +65,7 @@ class DryRunRequest(Request):
 
 
 class DryRunItem(Answer):
-    """The answer for one Job: what would happen to it, or the problem with which it refuses."""
+    """The answer for one Job: the effect on it, or the problem that the action would return."""
 
     job_name: str
     trigger: str

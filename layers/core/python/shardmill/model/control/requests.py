@@ -24,7 +24,7 @@ class Suspension(Reason):
 
 
 class Killing(Reason):
-    """What to kill: the Job, a step of it, or one task of a step."""
+    """The target of a kill: the Job, a step of it, or one task of a step."""
 
     model_config = ConfigDict(json_schema_extra=only_with("index", "stepName"))
 
@@ -35,7 +35,7 @@ class Killing(Reason):
 
 
 class Rerun(Reason):
-    """What to run again: what failed, everything (`scope` is all), steps, or tasks of one step."""
+    """The parts to rerun: failed tasks, everything (`scope` is all), steps, or tasks of one step."""
 
     model_config = ConfigDict(
         json_schema_extra=both(
@@ -55,7 +55,7 @@ class Rerun(Reason):
 
     dependents: bool = Field(
         default=False,
-        description="then also the jobs of the same dataTime that depend on this one, each after its parents",
+        description="also rerun the dependent jobs of the same dataTime, each after its parents",
     )
 
     params: Params = Field(

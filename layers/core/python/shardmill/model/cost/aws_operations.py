@@ -75,7 +75,7 @@ def operations(
 ) -> dict[str, float]:
     """Count the operations of a Job whose steps all succeed, by the names of the price table.
 
-    `api_requests`: the submission and what else is asked of the API."""
+    `api_requests`: the submission and all other requests to the API."""
     orchestrated = 1 + sum(1 + step.ranges for step in steps)  # plan; close, enqueue
     on_lambda = [step for step in steps if step.lambda_seconds is not None]
     invoked = sum(step.batches for step in on_lambda)

@@ -1,4 +1,4 @@
-"""Estimate what a run of a definition costs, and which quota of AWS it reaches first."""
+"""Estimate the cost of a run of a definition, and the AWS quota that it reaches first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API returns of definitions: saved ones, listed ones, and the graph of their dependencies."""
+"""API answers about definitions: saved definitions, lists, and the graph of dependencies."""
 
 from __future__ import annotations
 

@@ -258,7 +258,8 @@ def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
 
 
 def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
-    """The names of the steps that end before a step starts: its ancestors, and those of earlier phases."""
+    """The names of the steps that end before a step starts: its ancestors, and the steps of earlier
+    phases."""
     before: dict[str, list[str]] = {}
     for each, _, name in _named_steps(steps):
         before.setdefault(steps[each].get("stepName", ""), []).append(name)

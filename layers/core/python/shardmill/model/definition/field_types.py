@@ -30,7 +30,7 @@ def type_of(step: Mapping[str, Any]) -> Any:
 
 
 def named_type(given: Any) -> Any:
-    """A type by its name; what is not the number of one is returned as it is."""
+    """The name of a type; a value that is not the number of a type is returned unchanged."""
     return NUMBERED_TYPES.get(given, given) if type(given) is int else given
 
 

@@ -75,7 +75,7 @@ class Window(Model):
 
 
 class Dependency(Model):
-    """Makes jobs wait for jobs of another definition; without a window, for that of the same dataTime."""
+    """Makes jobs wait for jobs of another definition; without a window, for the job of the same dataTime."""
 
     job_name: Name
     window: Window | None = None
@@ -106,7 +106,7 @@ class StepDefine(Model):
         default=False, description="run even if an upstream step was skipped by its `when`"
     )
     start_shard_id: Annotated[Whole, Field(ge=0)] = Field(
-        default=0, description="tasks with a lower index are left out; they count in shard.total"
+        default=0, description="tasks with a lower index are omitted; they count in shard.total"
     )
     pack_conf: PackConf | None = None
     dependent_steps: list[Name] = Field(default_factory=list)
@@ -137,7 +137,7 @@ class StepDefine(Model):
     predata: list[File] = Field(default_factory=list)
     partition: Partition | None = None
     userattr: dict[str, str] = Field(
-        default_factory=dict, description="attributes of the step for AWE clients, beside those of `info`"
+        default_factory=dict, description="attributes of the step for AWE clients, in addition to `info`"
     )
 
     @model_validator(mode="before")
@@ -178,11 +178,11 @@ class JobDefine(Model):
 
 
 def upstream_of(step: StepDefine) -> list[str]:
-    """The steps that a step waits for: those it names, and the origins of its files."""
+    """The steps that a step waits for: named steps, and the origins of its files."""
     return list(dict.fromkeys([*needed_by(step), *step.done_steps]))
 
 
 def needed_by(step: StepDefine) -> list[str]:
-    """The steps that must succeed before a step: those it names, and the origins of its files."""
+    """The steps that must succeed before a step: named steps, and the origins of its files."""
     origins = [file.origin for file in (*step.inputs, *step.predata) if file.origin]
     return [*step.dependent_steps, *origins]

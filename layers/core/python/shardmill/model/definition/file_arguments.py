@@ -79,7 +79,8 @@ def unknown_names(arguments: str | Sequence[str], files: Iterable[str]) -> Itera
 
 
 def escape_unknown(text: str, files: Iterable[str], *, split: bool) -> str:
-    """Make plain what was saved before references inside words were checked, and is not a file.
+    """Escape each @ that does not refer to a file, in arguments saved before references in words were
+    checked.
 
     `split`: the text is split into words; otherwise it is one word.
     """

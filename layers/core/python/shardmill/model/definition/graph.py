@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def cycles(waits_for: Sequence[Sequence[int]]) -> list[list[int]]:
     """Cycles of nodes that wait for each other, each starting at its lowest node.
 
-    Of cycles that share nodes not all are returned, but the result is empty only if there is none.
+    Not all cycles that share nodes are returned, but the result is empty only if there is none.
     """
     found: list[list[int]] = []
     reported: set[int] = set()

@@ -1,4 +1,4 @@
-"""What a request, or a schedule, changes of the steps of a definition for one Job."""
+"""Overrides: changes to the steps of a definition for one Job, by a request or a schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_SETTINGS = ("step_name", "params", "ignore", "pack_conf")
 
 
 class PackOverride(Model):
-    """The fields of a packConf that change."""
+    """The changed fields of a packConf."""
 
     size: PackSize | None = None
     start: PackNumber | None = None
@@ -29,7 +29,7 @@ class PackOverride(Model):
 
 
 class StepOverride(Model):
-    """What changes of one step; fields that are not given stay as they are in the definition."""
+    """Changes to one step; fields that are not given keep the values of the definition."""
 
     step_name: Name
     params: Params = Field(default_factory=dict)
@@ -115,7 +115,7 @@ def override_faults(canonical: Canonical, define: JobDefine, job_params: frozens
 def _faults(
     override: Mapping[str, Any], step: StepDefine, define: JobDefine, job_params: frozenset[str]
 ) -> Iterator[Found]:
-    """The faults of one override: those that the step has with it and does not have without it."""
+    """The faults that an override adds to a step."""
     if override.get("ignore") is True and step.ignorable is False:
         yield ("ignore",), "not-ignorable", f"the definition does not allow ignoring step {step.step_name!r}"
     kept = ("stepName", "params", "ignore")

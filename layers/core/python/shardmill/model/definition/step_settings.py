@@ -19,7 +19,7 @@ class PackSettings(NamedTuple):
 
 
 class StepSettings(NamedTuple):
-    """Defaults are those of StepDefine, or of JobDefine for the settings that a step inherits."""
+    """Defaults are the same as in StepDefine, or in JobDefine for the settings that a step inherits."""
 
     type: str
     when: str | None

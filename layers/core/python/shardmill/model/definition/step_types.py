@@ -35,7 +35,8 @@ _FUNCTION = re.compile(r"[\w.]+:[\w.]+\Z")
 
 
 class ContentError(ValueError):
-    """A content is not valid; `found` has the path in the content, the code and the message of each fault."""
+    """The content is not valid; `found` has the path in the content, the code and the message of each
+    fault."""
 
     def __init__(self, *found: Found) -> None:
         super().__init__(
@@ -58,7 +59,7 @@ def content_faults(kind: str, content: Any) -> Sequence[Found]:
 def render_content(kind: str, content: Any, context: Mapping[str, Any]) -> Any:
     """Render the templates of a content; where its text is split into words, each value stays one word.
 
-    No value changes a query, unless the query is nothing but that value.
+    A value cannot change a query, unless it is the whole query.
     """
     if kind == "hive":
         return _render_hive(content, context)

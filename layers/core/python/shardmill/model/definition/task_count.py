@@ -22,7 +22,7 @@ def total(step: Step) -> int | None:
 
 
 def shard_count(step: Step) -> int | None:
-    """The number of a step's shards, with those that it leaves out; None if it is not known yet."""
+    """The number of a step's shards, omitted ones included; None if it is not known yet."""
     if step.step_type == "PACK":
         numbers = pack_numbers(step)
         return pack_count(*numbers) if numbers else None

@@ -63,7 +63,7 @@ class WorkerGroup(Answer):
     kind: GroupKind
     lease_seconds: int
     types: list[StepType] = Field(default_factory=list)
-    bindings: list[TypeBinding] = Field(default_factory=list, description="since when its types are bound")
+    bindings: list[TypeBinding] = Field(default_factory=list, description="when each of its types was bound")
     suspended: str | None = Field(
         default=None, description="who suspended it and why; its tasks are not leased meanwhile"
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 BANDS = ("high", "normal", "low")
 MAX_LANES = 16
-"""Queues of a group, and so the priorities that are kept apart at a time."""
+"""Queues of a group, and therefore the number of priorities that can be kept apart at a time."""
 
 UNUSED_MS = 120_000
 """How long a lane is marked as unused before its priority is removed: senders cache the table for seconds,
@@ -60,7 +60,8 @@ class LaneTable(NamedTuple):
     def queue_of(self, priority: int) -> int | None:
         """The queue for the tasks of a priority; None if `with_priority` must add a lane first.
 
-        If all queues are taken, the priority shares that of the next lower one: it never delays higher ones.
+        If all queues are taken, the priority shares the queue of the next lower one, so that it never delays
+        higher ones.
         """
         lane = self.lanes.get(priority)
         if lane:
@@ -108,7 +109,7 @@ class LaneTable(NamedTuple):
         return next(iter(self.lanes))
 
     def after_check(self, empty: AbstractSet[int], now: int) -> LaneTable:
-        """Mark the lanes whose priorities are in `empty`, and remove those that have been marked for long.
+        """Mark the lanes whose priorities are in `empty`, and remove lanes that have been marked for long.
 
         The mark comes first, because a sender with an older table may still use the lane.
         """

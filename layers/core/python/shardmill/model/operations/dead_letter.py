@@ -10,7 +10,7 @@ from shardmill.model.base import Answer, Time
 
 Source = Literal["submit", "notification", "task"]
 REDRIVABLE: frozenset[Source] = frozenset({"submit", "notification"})
-"""A task message that cannot be read has no step that it could be sent to again."""
+"""An unreadable task message cannot be redriven, because its step is unknown."""
 
 
 class DeadLetter(Answer):
@@ -27,6 +27,6 @@ class DeadLetter(Answer):
 
 
 class DeadLetterContent(DeadLetter):
-    """A dead letter with what redriving it sends again."""
+    """A dead letter with the payload that a redrive sends again."""
 
     payload: Any = Field(description="JSON, or text if it is not JSON")

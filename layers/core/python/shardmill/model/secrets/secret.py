@@ -11,7 +11,7 @@ import re
 
 MASK = "********"
 SEALED = "sealed:1:"
-"""Begins a value that is encrypted; see aws/sealing.py."""
+"""The prefix of an encrypted value; see aws/sealing.py."""
 
 DATA_TOKEN = "SHARDMILL_DATA_TOKEN"  # noqa: S105 - the name of the variable
 """The environment variable of a task with the data token of its job."""

@@ -64,4 +64,4 @@ class HiveSetting:
         return value
 
     def feed(self, text: str) -> None:
-        """Text of the definition changes nothing for the values in it."""
+        """Do nothing: the text of the definition does not affect how a value is checked."""

@@ -32,7 +32,7 @@ KNOWN = frozenset(
 )
 
 COUNTED = ("SUCCESS", "FAILED", "KILLED", "WAITING")
-"""The states in `steps.NAME.counts`: those of the tasks of a step that has ended or was skipped."""
+"""The states in `steps.NAME.counts`: the possible task states of a step that has ended or was skipped."""
 
 # Literal text, the expression of the placeholder that follows it, and the fault of that placeholder.
 _Piece = tuple[str, Expression | None, str]

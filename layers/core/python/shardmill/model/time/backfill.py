@@ -68,7 +68,7 @@ class Backfill(Answer):
 
 
 class BackfillEffect(Answer):
-    """What a backfill would run, found without starting it."""
+    """The times that a backfill would run, found without starting it."""
 
     total: int = Field(description="times, one Job each")
     first: Time

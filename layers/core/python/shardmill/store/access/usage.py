@@ -1,4 +1,4 @@
-"""What each application uses of its limits: a row of counters for each application.
+"""The use of the limits of applications: a row of counters for each application.
 
 A counter changes only in the transaction that marks or unmarks what it counts: a job with `counted_tasks` and
 `counted_bytes`, a definition or a schedule with `counted_in`. So a repetition after a crash changes nothing,
@@ -35,7 +35,7 @@ class Usage:
         self.limits = limits
 
     def of(self, application: str) -> Limits:
-        """What an application uses."""
+        """The present use of an application."""
         item = self._table.get(keys.application(application)) or {}
         return Limits(*(item.get(name, 0) for name in Limits._fields))
 
@@ -46,7 +46,8 @@ class Usage:
         return [self.change(job.app_name, Limits(jobs=1, tasks=job.counted_tasks))]
 
     def run_claim(self, job: JobRow, tasks: int) -> tuple[list[Item], Limits]:
-        """The write that counts the next run of a job, and what it adds; the job may be counted already."""
+        """The write that counts the next run of a job, and the added numbers; the job may be counted
+        already."""
         wanted = Limits(jobs=int(job.counted_tasks is None), tasks=tasks - (job.counted_tasks or 0))
         return ([self.change(job.app_name, wanted)] if any(wanted) else []), wanted
 
@@ -62,7 +63,7 @@ class Usage:
         return self._table.update_request(update)
 
     def moves(self, old: str, new: str, one: Limits) -> list[Item]:
-        """The writes that move what is counted to another application; the claim is the last one.
+        """The writes that move a count to another application; the claim is the last one.
 
         `old`, `new`: the applications as `keys.application_reference` writes them, or empty.
         """
@@ -72,7 +73,7 @@ class Usage:
         return released + claimed
 
     def reference(self, application: str, known: str = "") -> str:
-        """The application in which something that is saved now is counted; `known`: that of before."""
+        """The application that counts a row saved now; `known`: the one that counted it before."""
         return keys.application_reference(application) if self.limits.any else known
 
     def release_job(self, job: JobRow, stored: int | None) -> bool:
@@ -142,7 +143,7 @@ class Usage:
         return self._write([self._table.update_request(mark), more])
 
     def counted(self) -> tuple[str, int]:
-        """The limits for which everything that existed was counted, and when."""
+        """The limits for which all existing rows were counted, and when."""
         item = self._table.get(keys.counted_limits()) or {}
         return str(item.get("limits", "")), int(item.get("time", 0))
 

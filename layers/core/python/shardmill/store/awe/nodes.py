@@ -16,7 +16,7 @@ _READER_SECONDS = 366 * 86_400
 class NodeRow(Row):
     """`job_id`: the job whose worker created it. `parts`: the number of parts of its file, if it has parts.
 
-    Without `file_time`, its file is not complete; `size` and `sha256` are those of an announced upload.
+    Without `file_time`, its file is not complete; `size` and `sha256` describe an announced upload.
     """
 
     id: str

@@ -47,7 +47,7 @@ class EndedJobs(WaitingJobs):
         return True
 
     def purge(self, job: JobRow, *, most: int) -> bool:
-        """Delete up to `most` rows of a job, its own last; return whether that is deleted."""
+        """Delete up to `most` rows of a job, its own row last; return whether its own row is deleted."""
         partition = keys.partition_of(keys.job(job.id))
         items = self._table.query(partition, only=keys.KEY, consistent=True, limit=most)
         others = (keys.key_of(item) for item in items if not keys.is_job(item))

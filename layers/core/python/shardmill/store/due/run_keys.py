@@ -9,7 +9,7 @@ from shardmill.store.keys import MAX_TIME, Key, Partition, Range, partition_of, 
 
 
 def run_at(job_name: str, data_time: int, job_id: str) -> Key:
-    """A job among those of its definition, ordered by dataTime."""
+    """A job among the jobs of its definition, ordered by dataTime."""
     return {"pk": f"RUN#{job_name}", "sk": f"{sort_time(data_time)}#{job_id}"}
 
 
@@ -36,5 +36,5 @@ def edges_beyond(parent: str, moment: int, after: str) -> tuple[Partition, Range
 
 
 def parse_edge(item: Mapping[str, Any]) -> str:
-    """The position of an edge among those of its parent."""
+    """The position of an edge among the edges of its parent."""
     return str(item["sk"])

@@ -1,4 +1,4 @@
-"""Jobs that wait for other Jobs: what they wait for, and the end of their wait."""
+"""Jobs that wait for other Jobs: their dependencies, and the end of their wait."""
 
 from __future__ import annotations
 

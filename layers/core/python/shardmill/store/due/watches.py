@@ -28,7 +28,7 @@ class Due(NamedTuple):
 
 
 class WatchRow(Row):
-    """What the last look at a live job found."""
+    """The result of the last check of a live job."""
 
     da: int
     run: int = 0

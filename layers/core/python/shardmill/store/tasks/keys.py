@@ -1,4 +1,4 @@
-"""DynamoDB keys of a step's tasks: their blocks, the sets of blocks, and what attempts left."""
+"""DynamoDB keys of a step's tasks: blocks, sets of blocks, and the reports and outputs of attempts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def parse_block(item: Mapping[str, Any]) -> int:
 
 
 def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str, outcome: str) -> Key:
-    """A report on an attempt; worker and outcome are in the key: a late or false one overwrites nothing."""
+    """A report on an attempt; its key has the worker and outcome, so a late or false report overwrites
+    nothing."""
     partition = _tasks_of_block(job_id, run, step, block_of(rank))
     return {"pk": partition, "sk": f"{_attempts(rank)}{attempt:05d}#{worker}#{outcome}"}
 

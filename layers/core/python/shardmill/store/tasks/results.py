@@ -38,7 +38,7 @@ class TaskResults:
         self._table.batch_put(list(items.values()))
 
     def put_outputs(self, outputs: Iterable[tuple[StepRow, int, int, TaskOutput]]) -> None:
-        """Store outputs of attempts; only that of the successful attempt is used."""
+        """Store outputs of attempts; only the output of the successful attempt is used."""
         items: dict[str, Item] = {}
         for step, rank, attempt, kept in outputs:
             key = task_keys.output(*step.key, rank, attempt)

@@ -130,7 +130,7 @@ def file_state(path: Path) -> FileState:
 def select_outputs(
     outputs: Iterable[File], folder: Path, inputs: Mapping[str, FileState] = NO_FILES
 ) -> list[Output]:
-    """The files that the outputs of a step name, each checked. Raises TransferError.
+    """The files of a step's outputs, each checked. Raises TransferError.
 
     A pattern does not match `inputs` that are unchanged since they were downloaded.
     """

@@ -1,4 +1,4 @@
-"""What bounds the transfers of one task: its stop signal and deadline, retries, and progress reports."""
+"""The context of one task's transfers: its stop signal and deadline, retries, and progress reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TransferSettings:
 
 
 class PresignedUrls:
-    """URLs that expire, and how to get new ones."""
+    """URLs that expire, and the call that renews them."""
 
     def __init__(self, renew: Callable[[], None], now: Callable[[], float]) -> None:
         self._renew, self._now = renew, now
@@ -70,7 +70,7 @@ class TransferContext:
             raise TransferInterrupted(TIMED_OUT)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until the task is stopped or times out at the latest."""
+        """Sleep, but no longer than until the task is stopped or times out."""
         deadline, now = self.settings.deadline, self.settings.now
         self._stop.wait(max(0.0, seconds if deadline is None else min(seconds, deadline - now())))
         self.check()

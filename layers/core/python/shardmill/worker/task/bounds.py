@@ -1,4 +1,4 @@
-"""Limits of tasks: the time that one may run, and the load and disk space that one needs to start."""
+"""Limits of tasks: their maximum run time, and the load and disk space that they need to start."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bounds:
         return self.started + self.timeout if self.timeout is not None else None
 
     def wait(self, ended: Callable[[], bool]) -> str | None:
-        """Wait for the end of a task; None, or why it must be ended: `timed-out` or `discarded`."""
+        """Wait for the end of a task; return None, or the reason to end it: `timed-out` or `discarded`."""
         shortest, longest = _POLL_SECONDS
         started = watched = time.monotonic()
         deadline = self.deadline

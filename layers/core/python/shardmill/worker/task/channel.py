@@ -78,7 +78,7 @@ def read_progress(path: Path) -> TaskProgress | None:
     """The progress in the last complete line; None if there is none."""
     try:
         data = read_regular(path, _LINE_BYTES, end=True)
-    except OSError:  # not there yet, or not a regular file
+    except OSError:  # the file does not exist yet, or is not a regular file
         return None
     lines = data.rpartition(b"\n")[0].splitlines()
     return parse_progress(lines[-1].decode(errors="replace")) if lines else None

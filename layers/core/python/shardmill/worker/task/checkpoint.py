@@ -41,7 +41,7 @@ class Checkpoint:
         self._problem = ""
 
     def restore(self) -> None:
-        """Write what an earlier attempt left; raise TaskRejected if it cannot be read."""
+        """Write the checkpoint of an earlier attempt; raise TaskRejected if it cannot be read."""
         store = self._store
         if not store or not self._lease.retried:
             return
@@ -105,7 +105,7 @@ class Checkpoint:
 
 
 def _version(path: Path) -> Version | None:
-    """What changes with each write of a file; None if there is none."""
+    """A value that changes with each write of a file; None if there is no file."""
     try:
         found = path.lstat()
     except OSError:

@@ -24,9 +24,9 @@ _SETTINGS = (
     "XDG_RUNTIME_DIR",
 )
 _MAPPED_IDS = re.compile(r"^\s*(rootless(: true)?|userns)\s*$", re.MULTILINE)
-"""Found in `docker info`, or podman's, where user ids differ inside the container."""
+"""Occurs in the output of `docker info` or `podman info` if user ids differ inside the container."""
 
-# Variables that would change what docker's own command line does.
+# Variables that would change the behaviour of docker's own command line.
 _NOT_FOR_DOCKER = re.compile(
     r"(PATH|HOME|(XDG|DOCKER|LD|OTEL)_.*|SSL_CERT_(FILE|DIR)|GO(DEBUG|GC|MAXPROCS|MEMLIMIT|TRACEBACK)"
     r"|.*_PROXY|.*_proxy)\Z"
@@ -63,7 +63,7 @@ def in_container(context: ProgramContext, image: str, args: Sequence[str]) -> Pr
 
 
 def _user(docker: str, user: Identity | None) -> list[str]:
-    """The task's user, or the worker's, so that the worker can remove what the container wrote.
+    """The task's user, or the worker's, so that the worker can remove the files that the container wrote.
 
     The image chooses if the worker is root, which can remove anything, or if ids are mapped.
     """

@@ -26,13 +26,13 @@ _INHERITED = (
 
 
 def inherited(user: Identity | None, more: Iterable[str] = ()) -> dict[str, str]:
-    """The variables of the worker that a program inherits; `more` are those that its type needs."""
+    """The variables of the worker that a program inherits; `more`: additional ones for its type."""
     kept = {name: os.environ[name] for name in (*_INHERITED, *more) if name in os.environ}
     return {"PATH": os.defpath, **kept, **(user.environ if user else {})}
 
 
 def of_task(lease: Lease, channel: PurePath) -> dict[str, str]:
-    """The variables of the task; `channel` is that folder as its program sees it. Raises InvalidTask."""
+    """The variables of the task; `channel` is the path of the channel for its program. Raises InvalidTask."""
     environ = _fitting(lease)
     environ |= {
         "SHARDMILL_OUTPUT": str(channel / OUTPUT),

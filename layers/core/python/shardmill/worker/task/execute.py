@@ -40,7 +40,7 @@ _NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What all tasks of a worker run with.
+    """The settings that all tasks of a worker share.
 
     `switch_user`: programs run as the `executeUser` of their task, or as `task_user` if it has none.
     `allow_hosts`: hosts that http tasks may send requests to.
@@ -108,7 +108,7 @@ def _result(lease: Lease, outcome: AttemptOutcome, started: datetime) -> Result:
 
 
 def _attempt(lease: Lease, runtime: Runtime, bounds: Bounds, live: LiveStatus) -> AttemptOutcome:
-    """Run a task; everything that prevents it becomes an outcome."""
+    """Run a task; every error that prevents it becomes an outcome."""
     try:
         runtime.root.mkdir(parents=True, exist_ok=True)
         if rejection := runtime.limits.rejection(runtime.root):

@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(slots=True)
 class _Spool:
-    """How much of a stream is uploaded, in bytes and in chunks."""
+    """The uploaded part of a stream, in bytes and in chunks."""
 
     stream: Stream
     path: Path
@@ -32,7 +32,7 @@ class _Spool:
     failing: bool = False
 
     def next(self, *, whole: bool) -> Part | None:
-        """The part to upload now: everything there is, or `whole` chunks only."""
+        """The part to upload now: all of it, or `whole` chunks only."""
         end = min(self.path.stat().st_size, logs.MAX_CHUNKS * logs.CHUNK_BYTES)
         if whole:
             end -= (end - self.sent) % logs.CHUNK_BYTES

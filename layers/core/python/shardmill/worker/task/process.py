@@ -49,8 +49,8 @@ def run(
 ) -> ProcessExit:
     """Run a program within its bounds; no process of its session outlives it.
 
-    `cleanup` is a command that ends what the program started outside of its session, if it did not end by
-    itself. `record` is a file for `end_orphan`, in case this process is killed.
+    `cleanup` is a command that ends processes that the program started outside of its session, unless it
+    ended by itself. `record` is a file for `end_orphan`, in case this process is killed.
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
@@ -90,7 +90,7 @@ def kill_all() -> None:
 
 
 def end_orphan(record: Path) -> None:
-    """End the program of a worker that was killed, unless its process id belongs to another one now."""
+    """End the program of a worker that was killed, unless its process id now belongs to another program."""
     try:
         session, fingerprint, *cleanup = json.loads(record.read_text())
         if fingerprint and fingerprint == _fingerprint(session):
@@ -110,7 +110,7 @@ def end_orphan(record: Path) -> None:
 def end_unrecorded(folder: Path) -> None:
     """End the programs of a worker that was killed before it could record them.
 
-    The variables of a task name files in the folder of its worker, and those of no other process do.
+    Only the variables of a task's processes name files in the folder of its worker.
     """
     inside = os.fsencode(f"{folder}{os.sep}")
     for environ in _PROC.glob("[0-9]*/environ"):
@@ -154,7 +154,7 @@ def _reason(program: str, error: Exception) -> str:
 
 
 def _terminate(process: subprocess.Popen[bytes], kill_seconds: float) -> None:
-    """Send SIGTERM to the whole session and wait for it; the caller kills what is left."""
+    """Send SIGTERM to the whole session and wait for it; the caller kills the remaining processes."""
     _signal(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + kill_seconds
     while time.monotonic() < deadline:

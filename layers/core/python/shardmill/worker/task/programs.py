@@ -1,4 +1,4 @@
-"""The programs that a worker has, and what it takes to run one of them for a task."""
+"""The programs that a worker has, and the command and environment to run one of them for a task."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ProgramContext:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`cleanup` is a command that ends what the program runs outside of its session.
+    """`cleanup` is a command that ends processes that the program started outside of its session.
 
     `explain` may replace the outcome of an exit code by a better one, given the end of stderr.
     """

@@ -28,7 +28,7 @@ _MAX_MESSAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """How a worker gets files: presigned URLs, a cache of reference files, and the hosts that are allowed."""
+    """The worker's means to transfer files: presigned URLs, a cache of reference files, and allowed hosts."""
 
     urls: FileUrls
     cache: Cache | None = None

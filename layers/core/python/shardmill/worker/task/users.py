@@ -11,7 +11,7 @@ from shardmill.worker.outcome import TaskRejected
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user of this machine, other than the worker's own."""
+    """A user of this machine other than the user of the worker."""
 
     name: str
     uid: int

@@ -26,7 +26,7 @@ _REMOVALS = 3
 _REMOVAL_DELAY = 0.05
 _PREFIX = "shardmill-worker-"
 _LOCK = "lock"
-"""Locked while the worker runs. A folder without it is either being created or meant to be kept."""
+"""Locked while the worker runs. A folder without this file is being created, or is kept on purpose."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def remove_stale_dirs() -> None:
             if root.is_symlink() or root.stat().st_uid != os.geteuid():
                 continue
             descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # removed, or without a lock
+        except OSError:  # the folder was removed, or has no lock
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ class TaskDir:
     """The folder of one attempt. The program runs in `work`; `channel` has the files shared with the worker.
 
     If the program runs as another user, these two belong to that user. The folder itself and everything else
-    in it belongs to the worker, so that no task can replace what the worker reads.
+    in it belongs to the worker, so that no task can replace files that the worker reads.
     """
 
     folder: Path
@@ -116,7 +116,7 @@ class TaskDir:
 def create_task_dir(lease: Lease, root: Path, user: Identity | None, *, keep: bool) -> Iterator[TaskDir]:
     folder = Path(tempfile.mkdtemp(prefix=f"{lease.task_id}_{lease.attempt}-", dir=root))
     separate = user or lease.type == "docker" or (lease.command and lease.command.dockerimage)
-    channel = folder / "channel" if separate else folder  # one folder less for most tasks
+    channel = folder / "channel" if separate else folder  # most tasks need no separate folder
     streams: dict[Stream, Path] = {"stdout": folder / "stdout", "stderr": folder / "stderr"}
     task_dir = TaskDir(folder, folder / "work", channel, streams, user)
     try:
@@ -151,6 +151,6 @@ def _restore_permissions(folder: Path) -> None:
     for parent, folders, _ in os.walk(folder):
         for name in folders:
             path = Path(parent, name)
-            with suppress(OSError):  # `remove` logs what is left
+            with suppress(OSError):  # `remove` logs a folder that remains
                 if not path.is_symlink():
                     path.chmod(0o700)

@@ -72,7 +72,7 @@ class FileUrls(Protocol):
     def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None: ...
 
     def load_checkpoint(self, lease: Lease) -> bytes | None:
-        """Return what an earlier attempt left."""
+        """Return the checkpoint of an earlier attempt."""
 
     def save_checkpoint(self, lease: Lease, data: bytes) -> None: ...
 
@@ -88,7 +88,7 @@ class Transport(Protocol):
 
     @property
     def largest_batch(self) -> int:
-        """The most tasks that a call leases or reports, once the worker is registered."""
+        """The maximum number of tasks that a call leases or reports, once the worker is registered."""
 
     def register(self, registration: Registration) -> Worker: ...
 

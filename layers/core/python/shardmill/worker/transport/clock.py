@@ -16,7 +16,7 @@ from typing import Any
 log = logging.getLogger("shardmill.worker")
 
 TOLERANCE = 1.0
-"""An offset that may be this small is not corrected: the header cannot tell."""
+"""An offset that may be this small is not corrected: the header is not precise enough."""
 
 JUMP = 1.0
 """A wall clock that moves this much more or less than the monotonic clock was set, or the machine slept."""
@@ -25,13 +25,13 @@ REPORTED = 2.0
 """A correction of this many seconds is logged."""
 
 _LONGEST_CALL = 5.0  # a longer call, such as one that waits for messages, says too little
-_DRIFT = 0.0005  # of a bad quartz, and of a clock that is being adjusted
+_DRIFT = 0.0005  # for an inaccurate quartz, or a clock that is being adjusted
 
 Clock = Callable[[], float]
 
 
 class MeasuredClock:
-    """The time of AWS as far as it is known, shared by the threads of a worker."""
+    """An estimate of AWS's time, shared by the threads of a worker."""
 
     def __init__(self, wall: Clock = time.time, monotonic: Clock = time.monotonic) -> None:
         self._wall = wall
@@ -54,7 +54,8 @@ class MeasuredClock:
         client.meta.events.unregister("response-received", self._response_received)
 
     def now_ms(self, measure: Callable[[], object]) -> int:
-        """The time of AWS. `measure` makes a short call; it is used at first, and after a jump."""
+        """The time of AWS. `measure` makes a short call; it is made at the start, and after a jump of the
+        clock."""
         with self._lock:
             self._notice_jump()
             measured = self._measured

@@ -100,10 +100,10 @@ class DirectTransport:
         return leases
 
     def _receive(self, most: int, wait_seconds: int) -> list[Lease]:
-        """Receive messages until one of them gives a lease or the time is over.
+        """Receive messages until one of them leads to a lease or the time is over.
 
-        Some messages are void, or of tasks that this worker cannot run. Void ones can be many, with valid
-        ones behind them, so that they are then received ten at a time.
+        Some messages are void, or belong to tasks that this worker cannot run. Valid messages can follow many
+        void ones, so they are then received ten at a time.
         """
         deadline = time.monotonic() + wait_seconds
         void = False
@@ -132,7 +132,7 @@ class DirectTransport:
             void = void or bool(messages)
 
     def _lanes_may_change(self) -> bool:
-        """Whether lanes may be added soon, or were added with those whose tasks this worker leased last."""
+        """Whether lanes may be added soon, or may have been added with the latest tasks."""
         mixed = any(group.lane_table.mixed for group in self._groups_of(self._active()))
         return mixed or time.monotonic() < self._settled_at
 

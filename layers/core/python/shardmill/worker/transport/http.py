@@ -1,4 +1,4 @@
-"""A worker that uses the HTTP API, with a token or with requests that are signed."""
+"""A worker that uses the HTTP API, with a token or with signed requests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ MIN_COMPRESSED_BYTES = 1_400
 """A smaller request fits into one packet."""
 
 TAKE_ALONG_SECONDS = 0.03
-"""How long results wait for a lease call while tasks are short and keep coming."""
+"""How long results wait for a lease call while tasks are short and arrive continuously."""
 
 MORE_SECONDS = 0.05
 """How long a worker with more slots waits for further messages of a queue that had ten."""
@@ -101,7 +101,7 @@ class HttpTransport:
 
     @property
     def _addressed(self) -> bool:
-        """Whether the API knows addresses; that of an earlier release rejects the fields about them."""
+        """Whether the API supports addresses; an earlier release rejects the fields about them."""
         return self._worker is not None and self._worker.lanes is not None
 
     def _heartbeat_seconds(self, seconds: int) -> int:
@@ -117,7 +117,7 @@ class HttpTransport:
         except Refused as error:
             if error.code != "invalid-request" or tag is None:
                 raise
-            # The stack went back to an earlier release.
+            # The stack was rolled back to an earlier release.
             self._worker = me.model_copy(update={"lanes": None})
             answer = self.post(path, beat.model_copy(update={"lanes": None}), HeartbeatAnswer)
         self._waiting.use(answer.lanes)
@@ -146,7 +146,7 @@ class HttpTransport:
             try:
                 found = self._waiting.wait(min(most - len(received), MAX_BATCH), 0, patience=MORE_SECONDS)
             except SqsUnreachable:
-                break  # those that arrived are leased; the next call finds out whether it still fails
+                break  # the messages that arrived are leased; the next call shows whether the error persists
             received = received + found
         return received
 
@@ -155,7 +155,7 @@ class HttpTransport:
         return []
 
     def _lease_received(self, received: list[ReceivedMessage], most: int) -> list[Lease]:
-        """Bring messages, and the results that wait, to the API. After a failure, bring them again."""
+        """Send messages, and the waiting results, to the API. After a failure, send them again."""
         self._unleased = received
         wanted = NextLease(session=self.me.session, max=most, messages=received, lanes=self._waiting.tag)
         try:
@@ -268,7 +268,7 @@ class HttpTransport:
 
 
 def _faults(error: ValidationError) -> str:
-    """What is wrong with a response, without its values, which may be secret."""
+    """The faults of a response, without its values, which may be secret."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:3])
 

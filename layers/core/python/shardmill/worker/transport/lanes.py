@@ -164,7 +164,7 @@ class Lanes(Generic[M]):
                 self._received(poll, messages)
 
     def _wait_for_turn(self, poll: _Poll[M]) -> int:
-        """Wait until this lane is to be polled and return how many messages to request; 0 when it is over."""
+        """Wait until this lane is to be polled; return the number of messages to request, 0 at the end."""
         with self._changed:
             while not self._closed and self._polls.get(poll.lane) is poll:
                 now = time.monotonic()

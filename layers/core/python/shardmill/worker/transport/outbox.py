@@ -19,7 +19,7 @@ class PendingReport:
 
 
 class Outbox:
-    """Hands the results of the reporting thread to the leasing thread, if that makes a call soon."""
+    """Hands the results of the reporting thread to the leasing thread, if the latter makes a call soon."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -35,7 +35,8 @@ class Outbox:
     def offer(self, results: Sequence[Result], seconds: float) -> list[Reported] | None:
         """Wait for a lease call to take results along, and return their answers.
 
-        None if there was none within that time: the caller reports them itself. Raises what the call raised.
+        None if there was none within that time: the caller reports them itself. Raises the exception of the
+        call.
         """
         pending = PendingReport(results)
         deadline = time.monotonic() + seconds

@@ -22,7 +22,7 @@ Send = Callable[[Sequence[Result]], list[Reported]]
 def report_results(send: Send, results: Sequence[Result]) -> list[Reported]:
     """Report results and return the answers, without one for a result that had to be dropped.
 
-    If they are refused permanently as a batch, each is sent alone. One that is refused even then is reported
+    If a batch is refused permanently, each result is sent alone. A result that is refused again is reported
     as a permanent failure, without its outputs. Other exceptions of `send` are raised; all results can then
     be sent again.
     """

@@ -26,7 +26,7 @@ MAX_HEARTBEAT_SECONDS = 60
 """Heartbeats come at least this often, because they renew the addresses and announce new lanes."""
 
 _SPARE_SECONDS = 10.0
-_MAX_BYTES = 10 * 300_000  # ten messages of SQS's largest size; those of Shardmill have less than a hundredth
+_MAX_BYTES = 10 * 300_000  # ten messages of SQS's maximum size; Shardmill's are a hundred times smaller
 
 
 class SqsUnreachable(Exception):
@@ -84,7 +84,7 @@ class SqsWaiting:
     def wait(self, most: int, seconds: int, patience: float | None = None) -> list[ReceivedMessage]:
         """Messages of the highest lane that has any. Raises SqsUnreachable.
 
-        `patience`: how long it waits, if that is no whole number of seconds.
+        `patience`: how long it waits, if that is not a whole number of seconds.
         """
         with self._lock:
             self._serving = True
@@ -111,7 +111,7 @@ class SqsWaiting:
                 extra={"action": "sqs-unreachable", "error": str(error)},
             )
 
-    # what `Lanes` calls
+    # called by `Lanes`
 
     def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[ReceivedMessage]:  # noqa: ARG002
         """Receive messages of a queue; how long it waits and hides is part of the address."""
@@ -165,7 +165,7 @@ def _name(element: ElementTree.Element) -> str:
 
 
 def _error_code(response: httpx.Response) -> str:
-    """The code of an error, such as AccessDenied; its message may repeat what was signed."""
+    """The code of an error, such as AccessDenied; its message may contain the signed request."""
     _, _, after = response.text[:10_000].partition("<Code>")
     code = after.partition("<")[0]
     return code if code.replace(".", "").isalnum() and len(code) < 100 else ""

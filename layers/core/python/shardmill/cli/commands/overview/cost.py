@@ -1,4 +1,4 @@
-"""cost, estimate: what a job cost, or would cost, on AWS."""
+"""cost, estimate: the cost of a job on AWS, so far or in advance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ShardingOption = Annotated[
         "--sharding",
         metavar="STEP=N",
         show_default=False,
-        help="Number of tasks of a step, instead of that in the definition. Repeatable.",
+        help="Number of tasks of a step, instead of the number in the definition. Repeatable.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""limits: what an application may have, and what it has."""
+"""limits: the limits of an application and its present use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Application = Annotated[
     typer.Argument(
         metavar="[APPLICATION]",
         show_default=False,
-        help="appName of definitions; without it, those that have none.",
+        help="appName of definitions; default: definitions without one.",
     ),
 ]
 
@@ -29,9 +29,9 @@ _COLUMNS: dict[str, Callable[[tuple[str, int | None, int | None]], object]] = {
 def limits(
     application: Application = "", url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Show the limits of an application, and what it uses of them.
+    """Show the limits of an application and its present use.
 
-    A dash means that there is no limit, or that the use is not counted or not visible to the token.
+    A dash means no limit, or a use that is not counted or that the token may not see.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ def open_page(
 ) -> None:
     """Open the dashboard, a definition or a job in a browser.
 
-    The dashboard of `shardmill dev` is signed in; that of a deployment asks for a token.
+    The dashboard of `shardmill dev` is signed in; the dashboard of a deployment asks for a token.
 
     \b
     Examples:

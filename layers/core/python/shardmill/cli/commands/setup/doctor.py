@@ -1,4 +1,4 @@
-"""doctor: check the set-up and say what to do."""
+"""doctor: check the setup and suggest fixes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLOURS = {"ok": 32, "warning": 33, "problem": 31, "skipped": 2}
 
 
 def doctor(url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Check the set-up and say what to do.
+    """Check the setup and suggest fixes.
 
     Checks Python, the packages, the address and token, the API's version, the clock, worker groups without
     workers and, where the settings of a worker with --aws are present, whether it reaches DynamoDB and SQS.

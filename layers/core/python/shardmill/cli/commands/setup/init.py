@@ -16,7 +16,7 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to create
 Name = Annotated[
     str | None,
     typer.Option(
-        "--name", metavar="JOB", show_default=False, help="Name of the job. Default: that of the folder."
+        "--name", metavar="JOB", show_default=False, help="Name of the job. Default: the name of the folder."
     ),
 ]
 

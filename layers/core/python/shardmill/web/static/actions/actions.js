@@ -1,4 +1,4 @@
-// Control actions on one job or many: a confirmation that says what will happen, then the requests.
+// Control actions on one job or many: a confirmation that describes the effect, then the requests.
 
 import { h } from "../core/vdom.js";
 import { action, del, post, url } from "../core/api.js";
@@ -24,7 +24,7 @@ export const actionButtons = (job, ids) =>
 /** The same, as entries of a menu. */
 export const actionItems = (job, ids) => ids.filter((id) => isPossible(id, job)).map((id) => ({ id, label: ACTIONS[id].label, icon: ACTIONS[id].icon, danger: ACTIONS[id].danger, run: () => confirmJobs(id, [job]) }));
 
-/** Show what an action will do to jobs, as the dry run says, and do it if the user agrees. */
+/** Show the dry run of an action on jobs, and perform the action if the user confirms. */
 export function confirmJobs(id, jobs) {
   const wanted = ACTIONS[id];
   const one = jobs.length === 1 ? jobs[0] : null;
@@ -56,7 +56,7 @@ export function confirmJobs(id, jobs) {
       toast(one ? `${one.jobName}/${one.trigger} is ${wanted.done}.` : `${plural(changed.length, "job")} ${changed.length === 1 ? "is" : "are"} ${wanted.done}.`);
       return close(true);
     };
-    /** Ask again after a change of the form, if it is complete. */
+    /** Repeat the dry run after a change of the form, if it is complete. */
     const edited = (soon) => {
       const body = content(wanted, one, form);
       if (body && !isEmpty(wanted, body)) (soon ? tried.askSoon : tried.ask)(route, jobs, body);
@@ -75,7 +75,7 @@ export function confirmJobs(id, jobs) {
   });
 }
 
-/** Whether the user has entered nothing yet that could be tried. */
+/** Whether the user has entered no change yet, apart from the reason. */
 const isEmpty = (wanted, body) => Boolean(wanted.hint) && body !== null && Object.keys(body).every((name) => name === "reason");
 
 /** The fields of an action: parameters, choices, values, options and the reason. */

@@ -1,4 +1,4 @@
-// A confirmation that says what will happen, runs it, and reports the result.
+// A confirmation that describes an action, runs it, and reports the result.
 
 import { h } from "../core/vdom.js";
 import { focusUnlessTyping, heading, openDialog } from "../parts/dialog.js";
@@ -8,7 +8,7 @@ import { effects, trial } from "./trial.js";
 
 /**
  * Ask, then call `run({reason})`. Returns a promise of whether it was done.
- * With `tries`, {action, job, body}, the dry run of this action says what will happen, before the `lines`.
+ * With `tries`, {action, job, body}, the sentences of this action's dry run come before the `lines`.
  * `isReady` says whether it can be confirmed.
  */
 export function confirm(title, { lines = [], button, done, run, danger = false, reason = true, fields, tries, isReady: canStart }) {

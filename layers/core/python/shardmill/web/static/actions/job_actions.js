@@ -1,4 +1,4 @@
-// The control actions on a job. What each of them will do is the answer of a dry run.
+// The control actions on a job. A dry run describes the effect of each.
 
 import { LIVE } from "../core/states.js";
 
@@ -59,7 +59,7 @@ export const ACTIONS = {
     when: isLive,
     hint: "Enter the values that are to change. Fields that are empty do not.",
     inputs: () => [
-      { id: "maxTaskCount", label: "Most tasks of a step at once", type: "number", value: "", read: Number },
+      { id: "maxTaskCount", label: "Maximum tasks of a step at once", type: "number", value: "", read: Number },
       { id: "failedRetries", label: "Retries of a failed task", type: "number", value: "", read: Number },
       { id: "timeoutSeconds", label: "Seconds that an attempt may take", type: "number", value: "", read: Number },
     ],

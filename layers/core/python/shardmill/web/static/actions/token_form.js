@@ -40,7 +40,7 @@ function fields(form, redraw) {
   return [
     text("name", "Name", "What or who uses it, such as worker-berlin."),
     h("fieldset", { class: "field" }, h("legend", {}, "Scopes"), SCOPES.map(([name, meaning]) => h("label", { key: name, class: "check" }, h("input", { type: "checkbox", checked: form.scopes.has(name), onchange: toggle(name) }), h("span", {}, h("strong", {}, name), h("span", { class: "muted" }, ` ${meaning}`))))),
-    h("details", {}, h("summary", {}, "Limits and owner"), h("div", { class: "fields" }, text("definitions", "Only these definitions", "Names, separated by commas; * at the end is a prefix."), text("groups", "Only these worker groups"), text("owner", "Owner", "Recorded as the user of what it does; its name if empty."))),
+    h("details", {}, h("summary", {}, "Limits and owner"), h("div", { class: "fields" }, text("definitions", "Only these definitions", "Names, separated by commas; * at the end is a prefix."), text("groups", "Only these worker groups"), text("owner", "Owner", "Recorded as the user of its actions; its name if empty."))),
     h("div", { class: "field" }, h("label", { for: "token-days" }, "Expires"), h("select", { id: "token-days", onchange: (event) => (form.days = event.target.value) }, EXPIRY.map(([value, label]) => h("option", { value, selected: value === form.days }, label)))),
   ];
 }

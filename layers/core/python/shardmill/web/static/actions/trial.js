@@ -1,4 +1,4 @@
-// The dry run of an action: the API says what would happen to each job, before anything does.
+// The dry run of an action: the API returns its effect on each job without performing it.
 
 import { h } from "../core/vdom.js";
 import { post } from "../core/api.js";
@@ -16,7 +16,7 @@ export function trial(redraw) {
   let last = 0;
   let timer = 0;
   const state = { items: null, error: null, asking: false, left: 0 };
-  /** Ask what `action` with this body would do to the jobs. An older answer is dropped. */
+  /** Request the dry run of `action` with this body on the jobs. An older answer is dropped. */
   state.ask = async (action, jobs, request) => {
     clearTimeout(timer);
     const own = ++last;
@@ -27,7 +27,7 @@ export function trial(redraw) {
     Object.assign(state, found, { asking: false });
     redraw();
   };
-  /** Ask when the user has stopped typing; until then nothing can be confirmed. */
+  /** Request it when the user has stopped typing; until then nothing can be confirmed. */
   state.askSoon = (...given) => {
     clearTimeout(timer);
     state.asking = true;
@@ -49,7 +49,7 @@ async function dryRun(action, jobs, request) {
   return found;
 }
 
-/** What the dry run found: sentences for one job, a list for many. */
+/** The result of the dry run: sentences for one job, a list for many. */
 export function effects({ items, error, asking, left }, jobs) {
   if (error) return h("div", { class: "error", role: "alert" }, h("p", {}, error.message), faults(error));
   if (!items) return h("p", { class: "hint", role: "status" }, "Asking what will happen.");

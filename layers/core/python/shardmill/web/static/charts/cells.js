@@ -5,7 +5,7 @@ import { duration } from "../core/format.js";
 import { theme, token } from "../core/theme.js";
 
 const FADED = 0.14;
-/** The size of a cell, by the number of tasks up to which it has it. Cells of the first have their index on them. */
+/** The sizes of cells, each with the maximum number of tasks. Cells of the first size show their index. */
 const SIZES = [[150, 34], [400, 18], [3000, 12], [Infinity, 9]];
 const MARKED = new Set(["FAILED", "RUNNING", "KILLED", "SUSPENDED"]);
 const NUMBERED = SIZES[0][1];

@@ -27,7 +27,7 @@ export function lastHour({ ended, endedMore, live }, now = Date.now()) {
 
 const sum = (bins, name) => bins.reduce((total, bin) => total + bin[name], 0);
 
-/** What happened in the time of one bin: ends within it, and depths at its end. */
+/** The data of one bin: ends within it, and depths at its end. */
 function count(jobs, from) {
   const to = from + BIN_MS;
   const bin = { good: 0, bad: 0, queued: 0, running: 0 };

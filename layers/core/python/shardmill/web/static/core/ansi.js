@@ -1,4 +1,4 @@
-// ANSI sequences in logs: colours become classes; every other sequence is left out. Nothing is run.
+// ANSI sequences in logs: colours become classes; every other sequence is removed and never executed.
 
 const SEQUENCE = /\u001b\[([0-9;]*)m|\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-_]|[\u0000-\u0008\u000b-\u001f\u007f]/g;
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];

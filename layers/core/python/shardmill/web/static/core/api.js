@@ -2,7 +2,7 @@
 
 import { getToken, signOut } from "./session.js";
 
-/** API Gateway answers within 30 seconds: after that, a read without an answer is repeated. Actions are not, they may have happened. */
+/** API Gateway answers within 30 seconds: after that, a read without an answer is repeated. Actions are not repeated, because they may have taken effect. */
 const LONGEST_READ_MS = 35_000;
 
 /** An answer that is not a success, with the code and the faults of its problem document. */
@@ -22,7 +22,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** Send a request; `etag`: the content that is known, `match`: the version that it changes. Returns {status, data, etag}; `data` is undefined for 304 and 204. */
+/** Send a request; `etag`: of the known content, `match`: the version to change. Returns {status, data, etag}; `data` is undefined for 304 and 204. */
 export async function send(method, path, body, etag, match) {
   const headers = { authorization: `Bearer ${getToken()}` };
   if (body !== undefined) headers["content-type"] = "application/json";

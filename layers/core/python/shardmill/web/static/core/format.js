@@ -1,4 +1,4 @@
-// How times, durations and numbers are written.
+// Format times, durations and numbers.
 
 const two = (number) => String(number).padStart(2, "0");
 

@@ -4,8 +4,8 @@ import { Problem, send, Unreachable } from "./api.js";
 import { isSignedIn } from "./session.js";
 
 /**
- * The most reads a minute that the page makes by itself, so that an open page stays below 30 requests. What the user
- * asks for is added: actions, their dry runs, and one reading of the view after each.
+ * The most reads a minute that the page makes by itself, so that an open page stays below 30 requests. Requests
+ * of the user are not limited: actions, their dry runs, and one reading of the view after each.
  */
 const BUDGET = { visible: 24, hidden: 2 };
 const HIDDEN_SECONDS = 30;
@@ -53,7 +53,7 @@ export function live(path, { every = 5, changed }) {
   return resource;
 }
 
-/** The number of reads in the last minute that the user did not ask for. */
+/** The number of reads in the last minute that no action of the user caused. */
 function readsLastMinute() {
   const from = Date.now() - 60_000;
   while (times.length && times[0] < from) times.shift();
@@ -121,7 +121,7 @@ function tell() {
   for (const listener of listeners) listener(status);
 }
 
-/** Ask again now, after an action of the user or when the page becomes visible. */
+/** Read again now, after an action of the user or when the page becomes visible. */
 export function refreshAll() {
   status.retryAt = 0;
   for (const resource of resources) {

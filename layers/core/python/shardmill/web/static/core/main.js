@@ -34,7 +34,7 @@ function content() {
   return current.render ? current.render() : waiting("Loading the view");
 }
 
-/** What a view gets: its parameters, live data that ends with it, and ways to draw again. */
+/** The context of a view: its parameters, live data that ends with it, and functions to draw again. */
 function contextOf(place) {
   const resources = new Map();
   const cleanups = [];
@@ -42,7 +42,7 @@ function contextOf(place) {
     params: place.params,
     query: place.query,
     redraw,
-    /** Live data of a path; asked for once per path, at every drawing. */
+    /** Live data of a path; call it for each path at every drawing. */
     live(path, options = {}) {
       if (!resources.has(path)) resources.set(path, live(path, { changed: redraw, ...options }));
       return resources.get(path);
@@ -64,7 +64,7 @@ function contextOf(place) {
   };
 }
 
-/** A new view starts with the focus on its content, unless the focus is outside of what changes. */
+/** A new view starts with the focus on its content, unless the focus is outside of the content. */
 function focusContent() {
   const content = document.getElementById("content");
   const focused = document.activeElement;

@@ -1,4 +1,4 @@
-// What the token may do: its scopes and their limits, asked for once after each sign-in.
+// The permissions of the token: its scopes and their limits, read once after each sign-in.
 
 import { get } from "./api.js";
 import { getToken, isSignedIn, onSession } from "./session.js";
@@ -7,10 +7,10 @@ const LIMITS = ["definitions", "applications", "groups"];
 const RETRY_MS = 15_000;
 let caller = null;
 
-/** Who the token acts for; null until the API has answered. */
+/** The user of the token; null until the API has answered. */
 export const signedInAs = () => caller?.name ?? null;
 
-/** Ask for the scopes of the token now and after each sign-in; `changed` is called with each answer. */
+/** Read the scopes of the token now and after each sign-in; `changed` is called with each answer. */
 export async function watchPermissions(changed) {
   onSession(() => load(changed));
   await load(changed);
@@ -27,7 +27,7 @@ async function load(changed) {
   changed();
 }
 
-/** Call now, or when the page is shown again: a hidden page asks for little. */
+/** Call now, or when the page is shown again: a hidden page sends few requests. */
 function whenVisible(run) {
   if (document.hidden) document.addEventListener("visibilitychange", () => whenVisible(run), { once: true });
   else run();
@@ -35,7 +35,7 @@ function whenVisible(run) {
 
 /**
  * Whether the token has a scope for something: {definition, application, groups}, or for everything if it is absent.
- * A field that is undefined is not known, and left to the API.
+ * An undefined field is not known; the API then decides.
  */
 export function allows(scope, resource) {
   return (caller?.scopes || []).some((given) => {

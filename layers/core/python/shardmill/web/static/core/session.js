@@ -49,7 +49,7 @@ function forget() {
   }
 }
 
-/** After a sign-in at an OIDC issuer, the address has a code. Returns what went wrong, or an empty text. */
+/** After a sign-in at an OIDC issuer, the address has a code. Returns an error message, or an empty text. */
 export async function signInWithCode() {
   try {
     token = (await tokenFromCode()) || token;

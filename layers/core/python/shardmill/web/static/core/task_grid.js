@@ -1,4 +1,4 @@
-// The tasks of a step in columns, as the API gives them for many tasks at once.
+// The tasks of a step in columns, as the API returns them for many tasks at once.
 
 import { LETTERS } from "./states.js";
 import { url } from "./api.js";
@@ -10,7 +10,7 @@ function query(given) {
   return entries.length ? `?${new URLSearchParams(entries)}` : "";
 }
 
-/** The tasks of grids; those of a grid with running tasks are good for a second, as their durations grow. */
+/** The tasks of grids; a grid with running tasks is cached for a second, because their durations grow. */
 const known = new WeakMap();
 
 /** The tasks of a grid: {index, state, attempt, failures, start, ms, worker}. A running task has run until now. */
@@ -34,7 +34,7 @@ export function tasksOf(grid, now = Date.now()) {
   return tasks;
 }
 
-/** The step that a tab shows: that of the address, else the first with failures, the first in progress, or the first. */
+/** The step that a tab shows: the one in the address, else the first with failures, the first in progress, or the first. */
 export function chosenStep(job, name) {
   return (
     job.steps.find((step) => step.stepName === name) ||

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as the user chose in this browser.
+// Light or dark: the setting of the system, or the user's choice in this browser.
 
 const KEY = "shardmill.theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -1,5 +1,5 @@
 // A small virtual DOM: `h` describes elements, `patch` makes an element's children match the description.
-// Text is always inserted as text, so that names and logs are shown and never run.
+// Text is always inserted as text, so that names and logs are never interpreted as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "indeterminate", "disabled", "selected", "open", "hidden"]);
@@ -8,7 +8,7 @@ export function h(tag, props, ...children) {
   return { tag, props: props || {}, kids: flat(children), key: props ? props.key : undefined, el: null };
 }
 
-/** A function that makes a description anew only if one of its arguments is another than at the last call. */
+/** A function that makes a description again only if one of its arguments has changed since the last call. */
 export function memo(make) {
   let known = [];
   let made;
@@ -124,7 +124,7 @@ function setProp(el, name, before, value) {
 /** Whether to set a property. The value of an option is an attribute: without it, an empty value would be the option's text. */
 const isProperty = (el, name) => PROPERTIES.has(name) && name in el && !(name === "value" && el.tagName === "OPTION");
 
-/** Whether somebody may be typing in a field: what is not yet in the description stays. */
+/** Whether the user may be typing in a field: text that is not yet in the description is kept. */
 const isEdited = (el) => el === document.activeElement;
 
 function setHandler(el, type, handler) {

@@ -50,7 +50,7 @@ export function signInForm(redraw) {
   );
 }
 
-/** Try the token. Returns what is wrong, or an empty text. */
+/** Try the token. Returns an error message, or an empty text. */
 async function check(token) {
   if (!token) return "Enter a token.";
   try {

@@ -1,4 +1,4 @@
-// What a job has cost on AWS so far, by kind of operation.
+// The cost of a job on AWS so far, by kind of operation.
 
 import { h } from "../core/vdom.js";
 import { action } from "../core/api.js";

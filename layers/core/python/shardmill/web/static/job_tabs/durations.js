@@ -1,4 +1,4 @@
-// How long the tasks of a step took: a histogram, and the slowest by name.
+// The durations of the tasks of a step: a histogram, and the slowest tasks by name.
 
 import { h } from "../core/vdom.js";
 import { duration, number, plural } from "../core/format.js";

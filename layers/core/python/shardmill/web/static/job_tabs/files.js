@@ -1,4 +1,4 @@
-// The files of a job: those that were submitted and those that tasks made, with downloads.
+// The files of a job: submitted files and outputs of tasks, with downloads.
 
 import { h } from "../core/vdom.js";
 import { get, url } from "../core/api.js";

@@ -1,4 +1,4 @@
-// When the steps of a job ran, and, for one of them, when its tasks did.
+// The timeline of the steps of a job, and of the tasks of one step.
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
@@ -69,7 +69,7 @@ function row(tab, step, scale, now, context) {
   );
 }
 
-/** Where the duration of a bar is written: after it, before it, or in it if there is room for neither. */
+/** The place of a bar's duration: after the bar, before it, or inside it if there is no room on either side. */
 const labelSide = (from, to) => (to <= 80 ? "" : from > 25 ? "late" : "full");
 
 /** The longest tasks of a step, each with its attempts. */
@@ -97,7 +97,7 @@ function attempts(context, tab, step, scale, path, state) {
 
 const span = (key, from, to, state, scale, text) => h("i", { key, class: `span ${tone(state)}`, title: `${duration(to - from)}, ${text}`, style: { left: `${Math.max(0, scale(from))}%`, width: `max(2px, ${scale(to) - Math.max(0, scale(from))}%)` } });
 
-/** By task, the attempts of those that were tried more than once; asked for in one request. */
+/** The attempts of each task that has more than one, read in one request. */
 function earlier(context, tab, step, tasks, state) {
   const indexes = tasks.filter((task) => task.attempt > 1).slice(0, MOST_EARLIER).map((task) => task.index);
   const found = new Map();

@@ -1,4 +1,4 @@
-// The tasks of a step: a grid with a cell for each, filters, and actions on what failed.
+// The tasks of a step: a grid with a cell for each, filters, and actions on failed tasks.
 
 import { h } from "../core/vdom.js";
 import { duration, number, plural } from "../core/format.js";

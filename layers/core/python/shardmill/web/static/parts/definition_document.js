@@ -4,14 +4,14 @@ import { plural } from "../core/format.js";
 
 /** The fields that an answer has and a document does not. */
 const ADDED = ["version", "createTime", "updateTime", "submitUser", "updateUser", "suspended"];
-/** Fields whose values belong to the user: an empty one means something there. */
+/** Fields whose values belong to the user: an empty value is meaningful there. */
 const OWN = ["params", "content", "items", "userattr", "environ"];
 /** Values that fields have if they are left out, besides null and empty ones. */
 const DEFAULTS = { canFail: false, failFast: false, runIfSkipped: false, phase: 0, startShardId: 0, toleratedFailures: 0, nonzero: false, optional: false, byUnits: false, uniqueAliveInstance: false, auth: false, noretry: false };
 
-/** Those of the definition itself; a step that has such a field overrides it. */
+/** Defaults of the definition itself; a step that has such a field overrides it. */
 const OF_DEFINITION = { priority: 1, failedRetries: 0, failedInterval: 3, failedBackoff: 1, rejectRetries: 10, rejectInterval: 3, lostRetries: 5, onFailure: "fail", expiredSeconds: 86400, onDeadline: "mark" };
-/** Those of a step. */
+/** Defaults of a step. */
 const OF_STEP = { stepType: "SHARD", sharding: 1 };
 
 const isEmpty = (value) => value === null || (typeof value === "object" && Object.keys(value).length === 0);

@@ -12,7 +12,7 @@ export function openDialog(label, render, { className = "" } = {}) {
     dialog.setAttribute("aria-label", label);
     document.body.append(dialog);
     let result;
-    /** Remove the dialog at once: what it shows may be secret. The event of its end arrives later. */
+    /** Remove the dialog at once, because its content may be secret. Its close event arrives later. */
     const end = () => {
       if (!dialog.isConnected) return;
       patch(dialog, []);

@@ -75,7 +75,7 @@ export function log(state, { label, redraw }) {
   ];
 }
 
-/** A line as a terminal shows it: what follows a carriage return replaces what was before. */
+/** A line as a terminal shows it: text after a carriage return replaces the text before it. */
 function shown(line, colours) {
   const ended = line.replace(/\r+$/, "");
   const start = ended.lastIndexOf("\r") + 1;

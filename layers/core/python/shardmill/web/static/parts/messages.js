@@ -1,4 +1,4 @@
-// What a view shows instead of data: waiting, nothing to show, or a problem.
+// Messages in place of data: loading, an empty list, or a problem.
 
 import { h } from "../core/vdom.js";
 
@@ -12,7 +12,7 @@ export function problem(error, linkText, link) {
     { class: "message problem", role: "alert" },
     h("p", {}, error.message.charAt(0).toUpperCase() + error.message.slice(1)),
     faults(error),
-    error.status === 404 && h("p", { class: "hint" }, "It may have been deleted, or the address is wrong. ", h("a", { href: "#/jobs" }, "Search in all jobs"), " or ", h("a", { href: "#/" }, "see what is going on"), "."),
+    error.status === 404 && h("p", { class: "hint" }, "It may have been deleted, or the address is wrong. ", h("a", { href: "#/jobs" }, "Search in all jobs"), " or ", h("a", { href: "#/" }, "see the overview"), "."),
     linkText && h("p", {}, h("a", { href: link }, linkText)),
   );
 }

@@ -9,7 +9,7 @@ import { coloured } from "./log.js";
 const PARTS = /task (\d+) of step ([\w-]+)|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
 const LOG = /^(Its last lines on (\w+)):\n([^]*)$/;
 
-/** A sentence without what the view shows already: the name and the state of the job. A name at its beginning stays as it is. */
+/** A sentence without the facts that the view shows already: the name and the state of the job. A name at its beginning stays as it is. */
 function short(sentence, job) {
   const known = `${job.jobName}/${job.trigger} is ${job.state}. `;
   const text = sentence.startsWith(known) ? sentence.slice(known.length) : sentence;

@@ -1,4 +1,4 @@
-// How busy workers are. They lease tasks ahead of the slots that run them.
+// The load of workers. They lease tasks before they have a free slot.
 
 import { number, plural } from "../core/format.js";
 

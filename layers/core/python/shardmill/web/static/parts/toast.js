@@ -1,4 +1,4 @@
-// Short messages about what just happened.
+// Short messages about finished actions.
 
 import { h } from "../core/vdom.js";
 

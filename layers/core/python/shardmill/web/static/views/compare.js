@@ -1,4 +1,4 @@
-// A run beside another: what took longer, and what failed that did not before.
+// Compare a run with another: steps that took longer, and steps that failed only in this run.
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
@@ -45,7 +45,7 @@ function candidates(job, items) {
 const took = (step) => (step?.startedTime ? between(step.startedTime, step.completedTime) : null);
 const failures = (step) => BROKEN.reduce((sum, state) => sum + (step?.counts?.[state] || 0), 0);
 
-/** A row for each step of both runs; first what broke, then the largest differences. */
+/** A row for each step of both runs; new failures first, then the largest differences. */
 function differences(job, other) {
   const [here, there] = [job, other].map(({ steps }) => new Map(steps.map((step) => [step.stepName, step])));
   const rows = [...new Set([...here.keys(), ...there.keys()])].map((name) => {

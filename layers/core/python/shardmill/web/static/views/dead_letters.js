@@ -1,4 +1,4 @@
-// Dead letters: what failed in every attempt, why, and ways to send it again or delete it.
+// Dead letters: messages and events that failed in every attempt, the reason, and actions to redrive or delete them.
 
 import { h } from "../core/vdom.js";
 import { action, del, get, post, url } from "../core/api.js";

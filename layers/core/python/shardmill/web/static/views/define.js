@@ -1,4 +1,4 @@
-// A form that saves a definition: a new one, begun with an example, or the next version of one.
+// A form that saves a definition: a new definition that starts from an example, or the next version of an existing one.
 
 import { h } from "../core/vdom.js";
 import { post, send, url } from "../core/api.js";
@@ -104,7 +104,7 @@ export default function define(context) {
   };
 }
 
-/** What the API says about a text: {valid, faults, definition}. */
+/** The result of the API's validation of a text: {valid, faults, definition}. */
 async function judge(text) {
   let document;
   try {

@@ -13,7 +13,7 @@ export const title = () => "Definitions";
 
 const LESS = ["Description", "Changed", "By"];
 const NUMBERS = ["Steps", "Version"];
-/** Among how many of the newest jobs the last one of each definition is looked for. */
+/** The number of newest jobs that are searched for the last job of each definition. */
 const RECENT = 500;
 
 export default function definitions(context) {

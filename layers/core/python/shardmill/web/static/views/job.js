@@ -1,4 +1,4 @@
-// A job: what it is, why it is not done, and one tab for each way to look at it.
+// A job: its summary, the reason why it is not done, and a tab for each view of it.
 
 import { h } from "../core/vdom.js";
 import { action, url } from "../core/api.js";
@@ -86,7 +86,7 @@ function header(job, latest) {
   );
 }
 
-/** Actions that are rarer than those with a button of their own. */
+/** Actions that are used too rarely to have a button of their own. */
 function more(job, latest) {
   const again = allows("submit", ofJob(job)) && { id: "again", label: "Submit another job like this", icon: "plus", run: () => go(href(["definitions", job.jobName, "submit"], { like: job.trigger })) };
   return [again, ...(job.run === latest ? actionItems(job, [...(job.state === "SUCCESS" ? ["rerunChanged"] : []), "rerunAll", "recompute", "rerunDependents", "priority", "groups", "limits", "forceSuccess", "forceFailed", "remove"]) : [])];

@@ -1,4 +1,4 @@
-// The list of jobs: search, filters, and actions on those that are selected.
+// The list of jobs: search, filters, and actions on selected jobs.
 
 import { h } from "../core/vdom.js";
 import { between, clock, duration, number, plural, relative } from "../core/format.js";
@@ -61,7 +61,7 @@ export default function jobs(context) {
   };
 }
 
-/** What is shown in place of jobs; `more` loads older ones, if there are. */
+/** The message in place of jobs; `more` loads older ones, if there are any. */
 function nothing(query, more) {
   if (more) return empty("No loaded job matches these filters.", h("button", { onclick: more }, "Search older jobs"));
   if (FILTERS.some((name) => query[name])) return empty("No job matches these filters.", h("a", { href: "#/jobs" }, "Clear the filters"));

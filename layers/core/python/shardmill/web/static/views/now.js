@@ -1,4 +1,4 @@
-// What is going on now: live and failed jobs, what needs attention, throughput, workers and coming firings.
+// The overview: live and failed jobs, problems that need attention, throughput, workers and coming firings.
 
 import { h } from "../core/vdom.js";
 import { action, url } from "../core/api.js";
@@ -21,7 +21,7 @@ export default function now(context) {
   const state = { all: false };
   return function render() {
     const resource = context.live(url(["now"]), { every: 10 });
-    const message = pending(resource, "what is going on");
+    const message = pending(resource, "the overview");
     if (message) return message;
     const data = resource.data;
     const urgent = attention(data);
@@ -62,7 +62,7 @@ function attentionCard(context, data, urgent, state) {
   );
 }
 
-/** Jobs that somebody should look at: late and stuck ones first, then those that were suspended or failed, the newest first. */
+/** Jobs that need attention: late and stuck ones first, then those that were suspended or failed, the newest first. */
 const attention = (data) => {
   const late = Object.values(data.live).flatMap(({ items }) => items).filter((job) => job.late);
   const stuck = data.live.QUEUED.items.filter((job) => Date.now() - Date.parse(job.updateTime) > STUCK_MS);

@@ -89,7 +89,7 @@ function header(data, parts) {
 
 const times = (items) => h("ol", { class: "list times" }, items.slice(0, 12).map((item) => h("li", { key: item.utc }, h("span", {}, item.local.replace("T", " ")), h("span", { class: "muted" }, hereAndWhen(item)))));
 
-/** The time of this page, if it differs from that of the schedule's zone, and how far away it is. */
+/** A time in the browser's zone, if it differs from the schedule's zone, and the distance from now. */
 function hereAndWhen({ local, utc }) {
   const here = clock(utc, { date: "always" });
   const same = local.replace("T", " ").startsWith(here);
@@ -112,7 +112,7 @@ const stop = (item, parts) =>
 
 const today = (days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
 
-/** Ask for a range of past times; the times in it are shown before anything starts. */
+/** The form for a range of past times; it shows the times in the range before anything starts. */
 function backfill(data, parts) {
   const form = { from: today(-7), to: today(0), parallel: "1", force: false, found: null, error: null, asked: "" };
   const content = () => ({ from: form.from, to: form.to, parallel: Number(form.parallel), force: form.force });

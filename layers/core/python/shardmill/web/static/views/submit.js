@@ -67,7 +67,7 @@ export default function submit(context) {
 /** A trigger for a time: 20261118T060000Z. A form keeps its trigger, so that a repeated click submits one job. */
 const fromTime = (time) => `${time.toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;
 
-/** The values, of a job that the form begins with, that differ from those of the definition. */
+/** The values of the job that the form starts from, if they differ from the values of the definition. */
 const given = (define, values) => Object.fromEntries(Object.entries(values).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(define.params?.[name])));
 
 /** The request of the form, with only the parameters that differ from their defaults; null if a field is wrong. */

@@ -14,7 +14,7 @@ import { keyValues, show } from "../parts/values.js";
 
 export const title = ({ jobName, trigger, step, index }) => `${step} ${index} of ${jobName} ${trigger}`;
 
-/** The workers, for their names; a worker that was forgotten is shown by its id. */
+/** The workers, for their names; a removed worker is shown by its id. */
 const WORKERS = url(["workers"], { limit: 500 });
 
 export default function task(context) {

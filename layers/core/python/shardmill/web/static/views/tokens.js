@@ -1,4 +1,4 @@
-// Tokens: who may do what, since when and until when; create, rotate and revoke them.
+// Tokens with their owners, scopes and expiry; create, rotate and revoke them.
 
 import { h } from "../core/vdom.js";
 import { action, del, post, url } from "../core/api.js";

@@ -1,4 +1,4 @@
-// Workers by group: who is there, what they do, and how to stop them.
+// Workers by group, with their state and tasks, and actions to suspend, drain or remove them.
 
 import { h } from "../core/vdom.js";
 import { action, del, post, url } from "../core/api.js";
@@ -28,7 +28,7 @@ export default function workers(context) {
   };
 }
 
-/** Suspend all groups at once, or resume what that suspended. */
+/** Suspend all groups at once, or end that suspension. */
 function everyGroup(groups) {
   const all = groups.length > 0 && groups.every((group) => group.suspended);
   const name = all ? "resume" : "suspend";
