@@ -24,6 +24,7 @@ DOCS = PROJECT / "docs"
 PACKAGE = PROJECT / "layers" / "core" / "python" / "shardmill"
 GUIDES = [*sorted(DOCS.glob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
 PAGES = [*GUIDES, *sorted((DOCS / "decisions").glob("*.md"))]
+PROSE = [*PAGES, PROJECT / "SECURITY.md", PROJECT / "CHANGELOG.md", PROJECT / "tests/support/README.md"]
 
 
 def page_name(page: Path) -> str:
@@ -54,15 +55,25 @@ def test_paths_of_source_files_exist(page: Path) -> None:
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """The sentences of the text; tables, headings and examples have none."""
+    """The sentences of the text and of table cells; headings and examples have none."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for paragraph in re.split(r"\n\s*\n", text):
         if not paragraph.lstrip().startswith(("|", "#", "<")):
             for item in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", paragraph):
                 yield from re.split(r"(?<=[.!?:;])\s+", item)
+    for line in text.splitlines():
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", line.strip("| ")):
+                yield from re.split(r"(?<=[.!?])\s+", cell.strip())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_sentences_of_table_cells_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| a \\| b | c; d. E |\n| --- | --- |\n")
+    assert list(sentences(page)) == ["a \\| b", "c; d.", "E", "---", "---"]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=page_name)
 def test_a_sentence_has_at_most_thirty_words(page: Path) -> None:
     assert [sentence for sentence in sentences(page) if len(sentence.split()) > 30] == []
 
