@@ -85,8 +85,12 @@ def test_a_page_shows_an_example_within_its_first_ten_lines(page: Path) -> None:
 
 def test_the_index_lists_every_decision_record() -> None:
     index = (DOCS / "decisions" / "README.md").read_text()
-    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
-    assert listed == sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    listed = re.findall(r"(?m)^\| \[(\d{4})\]\(([\w-]+\.md)\) \| (.+) \|$", index)
+    records = sorted((DOCS / "decisions").glob("0*.md"))
+    assert [name for _, name, _ in listed] == [path.name for path in records]
+    assert [f"# {number}: {title}" for number, _, title in listed] == [
+        path.read_text().partition("\n")[0] for path in records
+    ]
 
 
 def examples(name: str = "examples") -> list[list[str]]:
