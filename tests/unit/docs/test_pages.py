@@ -60,7 +60,7 @@ def sentences(page: Path) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n", text):
         if not paragraph.lstrip().startswith(("|", "#", "<")):
             for item in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", paragraph):
-                yield from re.split(r"(?<=[.!?:;])\s+", item)
+                yield from re.split(r"(?<=[.!?])\s+", item)
     for line in text.splitlines():
         if line.startswith("|"):
             for cell in re.split(r"(?<!\\)\|", line.strip("| ")):
