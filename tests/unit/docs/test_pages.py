@@ -24,6 +24,7 @@ DOCS = PROJECT / "docs"
 PACKAGE = PROJECT / "layers" / "core" / "python" / "shardmill"
 GUIDES = [*sorted(DOCS.glob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
 PAGES = [*GUIDES, *sorted((DOCS / "decisions").glob("*.md"))]
+PROSE = [*PAGES, PROJECT / "SECURITY.md", PROJECT / "CHANGELOG.md", PROJECT / "tests/support/README.md"]
 
 
 def page_name(page: Path) -> str:
@@ -36,7 +37,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@pytest.mark.parametrize("page", PROSE, ids=page_name)
 def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if link.startswith("https://"):
@@ -54,15 +55,25 @@ def test_paths_of_source_files_exist(page: Path) -> None:
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """The sentences of the text; tables, headings and examples have none."""
+    """The sentences of the text and of table cells; headings and examples have none."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for paragraph in re.split(r"\n\s*\n", text):
         if not paragraph.lstrip().startswith(("|", "#", "<")):
             for item in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", paragraph):
-                yield from re.split(r"(?<=[.!?:;])\s+", item)
+                yield from re.split(r"(?<=[.!?])\s+", item)
+    for line in text.splitlines():
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", line.strip("| ")):
+                yield from re.split(r"(?<=[.!?])\s+", cell.strip())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_sentences_of_table_cells_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| a \\| b | c; d. E |\n| --- | --- |\n")
+    assert list(sentences(page)) == ["a \\| b", "c; d.", "E", "---", "---"]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=page_name)
 def test_a_sentence_has_at_most_thirty_words(page: Path) -> None:
     assert [sentence for sentence in sentences(page) if len(sentence.split()) > 30] == []
 
@@ -74,8 +85,12 @@ def test_a_page_shows_an_example_within_its_first_ten_lines(page: Path) -> None:
 
 def test_the_index_lists_every_decision_record() -> None:
     index = (DOCS / "decisions" / "README.md").read_text()
-    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
-    assert listed == sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+    listed = re.findall(r"(?m)^\| \[(\d{4})\]\(([\w-]+\.md)\) \| (.+) \|$", index)
+    records = sorted((DOCS / "decisions").glob("0*.md"))
+    assert [name for _, name, _ in listed] == [path.name for path in records]
+    assert [f"# {number}: {title}" for number, _, title in listed] == [
+        path.read_text().partition("\n")[0] for path in records
+    ]
 
 
 def examples(name: str = "examples") -> list[list[str]]:
