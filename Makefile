@@ -25,7 +25,7 @@ demo: setup  ## run an example job on this machine
 
 test: setup  ## run all tests and print the thirty slowest; with RECORD=1, record requests for make judge
 	@$(if $(RECORD),rm -rf $(RECORDINGS))
-	@.venv/bin/pytest -n 4 --dist loadgroup --durations=30 $(if $(RECORD),--record-dynamodb=$(RECORDINGS))
+	@.venv/bin/pytest -n 6 --dist loadgroup --durations=30 $(if $(RECORD),--record-dynamodb=$(RECORDINGS))
 
 retest: setup  ## run the tests that failed last time again, one after the other
 	@.venv/bin/pytest --last-failed --last-failed-no-failures none --maxfail 1 -v
