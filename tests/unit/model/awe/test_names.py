@@ -33,7 +33,7 @@ def test_ids_of_workunits_count_splits_from_one() -> None:
     assert parse_work_id(f"{JOB}_0_{'9' * 100}") is None
 
 
-def test_base64_ids_are_decoded() -> None:
+def test_ids_in_base64() -> None:
     text = f"{JOB}_0_0"
     assert decode_id("base64:" + base64.b64encode(text.encode()).decode()) == text
     assert decode_id("base64:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")) == text
