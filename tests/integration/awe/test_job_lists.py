@@ -90,7 +90,7 @@ def test_the_list_of_a_token_that_sees_some_jobs(
     monkeypatch.setattr(job_lists, "MAX_SCANNED", 2)
     other = awe.submit(task(), pipeline="mine", clientgroups="d")["id"]
     awe.wait(other, "queued")
-    scope = {"scope": "read", "jobs": ["awe-mine"]}
+    scope = {"scope": "read", "definitions": ["awe-mine"]}
     reader = AweCalls(awe.cloud, Callers(awe.cloud).with_scopes(scope).token)
     answers = list(pages(reader, "/job?limit=5&direction=asc"))
     assert [job["id"] for answer in answers for job in answer["data"]] == [other]
@@ -135,7 +135,7 @@ def test_the_position_in_a_long_queue(
 
 
 def test_fields_of_tasks(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = awe.client()
+    client = awe.client(apps=["sort"])
     first = awe.submit(task(cmd={"name": "sort"}), task("1", dependsOn=["0"]), clientgroups="docker")["id"]
     second = awe.submit(task("align", cmd={"name": "bowtie", "args": "-x"}), clientgroups="docker")["id"]
     client.finish(client.take())

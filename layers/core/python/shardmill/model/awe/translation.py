@@ -31,8 +31,8 @@ MAX_PRIVATE_BYTES = 8_000
 DEFAULT_INDEX = "chunkrecord"
 _IMAGE_FIELDS = ("Dockerimage", "dockerimage", "DockerPull", "dockerPull")
 _NEVER = "{{ 1 == 2 }}"
-_BRACES = re.compile(r"\$?\{\{")
-_LITERAL_BRACES = re.compile(r"\{\{ '(\$?\{\{)' \}\}")
+_BRACES = re.compile(r"\$*\{\{")
+_LITERAL_BRACES = re.compile(r"\{\{ '(\$*\{\{)' \}\}")
 
 
 @dataclass(frozen=True, slots=True)
