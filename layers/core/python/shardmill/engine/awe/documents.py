@@ -15,9 +15,9 @@ from shardmill.engine.running.release import passed_over
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.views.jobs import counts, task_count
 from shardmill.model.awe import states
+from shardmill.model.awe.literal_text import plain_text
 from shardmill.model.awe.names import ANY_GROUP, plain_name
 from shardmill.model.awe.times import awe_time
-from shardmill.model.awe.translation import plain_text
 from shardmill.model.definition.command import Command
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow

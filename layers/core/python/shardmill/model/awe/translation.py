@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,6 +20,7 @@ from shardmill.model.awe.files import (
     from_origin,
     with_node_of_url,
 )
+from shardmill.model.awe.literal_text import literal
 from shardmill.model.awe.names import task_name
 from shardmill.model.awe.tasks import AweTask, Rewired, ancestors_of, skippable
 from shardmill.model.definition.file_arguments import escape_unknown
@@ -31,8 +31,6 @@ MAX_PRIVATE_BYTES = 8_000
 DEFAULT_INDEX = "chunkrecord"
 _IMAGE_FIELDS = ("Dockerimage", "dockerimage", "DockerPull", "dockerPull")
 _NEVER = "{{ 1 == 2 }}"
-_BRACES = re.compile(r"\$*\{\{")
-_LITERAL_BRACES = re.compile(r"\{\{ '(\$*\{\{)' \}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +86,14 @@ def _input(file: AweFile, tasks: Mapping[str, AweTask], store: StoreOf) -> dict[
 
 def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     given, where = task.command, f"{task.where}.cmd"
-    command: dict[str, Any] = {"name": _literal(faults.text(given.get("name"), f"{where}.name").strip())}
+    command: dict[str, Any] = {"name": literal(faults.text(given.get("name"), f"{where}.name").strip())}
     files = [*task.inputs, *task.predata, *task.outputs]
     words = given.get("args_array")
     if isinstance(words, list) and words:
-        texts = [_literal(faults.text(each, f"{where}.args_array")) for each in words]
+        texts = [literal(faults.text(each, f"{where}.args_array")) for each in words]
         command["argsArray"] = [escape_unknown(each, files, split=False) for each in texts]
     elif args := faults.text(given.get("args"), f"{where}.args"):
-        command["args"] = escape_unknown(_literal(args), files, split=True)
+        command["args"] = escape_unknown(literal(args), files, split=True)
         _check_quoting(command["args"], f"{where}.args", faults)
     if any("${" in each for each in (command.get("args", ""), *command.get("argsArray", ()))):
         command["expandVariables"] = True
@@ -107,7 +105,7 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     environ = faults.object(given.get("environ"), f"{where}.environ")
     variables = {
         kind: {
-            name: _literal(text)
+            name: literal(text)
             for name, text in faults.texts_of(environ.get(kind), f"{where}.environ.{kind}").items()
         }
         for kind in ("public", "private")
@@ -120,19 +118,6 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     if any(variables.values()):
         command["environ"] = variables
     return command
-
-
-def _literal(text: str) -> str:
-    """A text of an AWE document in which the engine finds no template.
-
-    A `$` before `{{` becomes a part of the value: a shell, whose rules apply to `args`, would read `${`.
-    """
-    return _BRACES.sub(r"{{ '\g<0>' }}", text)
-
-
-def plain_text(text: str) -> str:
-    """The text of a document again, from what `_literal` made of it."""
-    return _LITERAL_BRACES.sub(r"\1", text)
 
 
 def _check_quoting(args: str, where: str, faults: Faults) -> None:
