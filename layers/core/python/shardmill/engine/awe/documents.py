@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shardmill.engine.awe.file_documents import Files
-from shardmill.engine.awe.task_names import name_in_ids, submitted_name, task_id, unit_id
+from shardmill.engine.awe.task_names import awe_id, name_in_ids, submitted_name, task_id
 from shardmill.engine.awe.wording import notes_text
 from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.release import passed_over
-from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.views.jobs import counts, task_count
 from shardmill.model.awe import states
-from shardmill.model.awe.literal_text import plain_text
 from shardmill.model.awe.names import ANY_GROUP, plain_name
+from shardmill.model.awe.placeholders import plain_text
 from shardmill.model.awe.times import awe_time
 from shardmill.model.definition.command import Command
 from shardmill.model.states import JobState, StepState
@@ -205,12 +204,3 @@ def command_document(command: Command | None, kind: str, content: Any) -> dict[s
 def plain(text: str) -> str:
     """Arguments as clients read them: an @ that is no reference is not doubled, templates are resolved."""
     return plain_text(text).replace("@@", "@")
-
-
-def awe_id(engine_id: str, steps: Mapping[int, StepRow]) -> str:
-    """The id of a workunit for that of a task of the engine; empty if there is none."""
-    parsed = parse_task_id(engine_id) if engine_id else None
-    step = steps.get(parsed[1]) if parsed else None
-    if not parsed or not step:
-        return ""
-    return unit_id(step, parsed[2])

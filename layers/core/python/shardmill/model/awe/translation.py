@@ -20,8 +20,8 @@ from shardmill.model.awe.files import (
     from_origin,
     with_node_of_url,
 )
-from shardmill.model.awe.literal_text import literal
 from shardmill.model.awe.names import task_name
+from shardmill.model.awe.placeholders import literal
 from shardmill.model.awe.tasks import AweTask, Rewired, ancestors_of, skippable
 from shardmill.model.definition.file_arguments import escape_unknown
 from shardmill.model.templates.render import TemplateError, render
