@@ -63,7 +63,8 @@ def register(mill: Mill, profile: Any, actor: Actor, *, new_id: str, source_ip: 
     if actor.may("worker", WorkerGroups(groups)):
         create_groups(mill, groups, now)
     stored = {"name": faults.text(document.get("name"), "name")[:256] or client_id, "group": group}
-    kept = _units_that_it_runs(mill, client_id, document)
+    known = mill.workers.get(worker_id(client_id))
+    kept = _units_that_it_runs(mill, known, document)
     worker = registry.register(
         mill,
         Registration.model_validate(registration),
@@ -73,16 +74,16 @@ def register(mill: Mill, profile: Any, actor: Actor, *, new_id: str, source_ip: 
         profile=stored,
         same_session=bool(kept),
     )
-    return _hand_back(mill, worker, set(worker.work) - kept, now)
+    left = set(known.work) - kept if known else set()
+    return _hand_back(mill, worker, left, now, receipts=known.receipts if known else {})
 
 
-def _units_that_it_runs(mill: Mill, client_id: str, document: Mapping[str, Any]) -> set[str]:
+def _units_that_it_runs(mill: Mill, known: WorkerRow | None, document: Mapping[str, Any]) -> set[str]:
     """The tasks that a client holds and still runs while it registers again.
 
     Clients do so when they read `Client not found`, or older ones when the server's uuid changes, without
     stopping their work. They name it in `current_work`; without that field, they may run all that they hold.
     """
-    known = mill.workers.get(worker_id(client_id))
     if not known or not known.work:
         return set()
     named = named_units(document.get("current_work"))
@@ -196,16 +197,22 @@ def _take_back_unknown(
     if named is None:
         return worker
     unknown = [task for task in worker.work if ids.get(task) not in named]
-    return _hand_back(mill, worker, unknown, now, after_ms=UNKNOWN_MS)
+    return _hand_back(mill, worker, unknown, now, receipts=worker.receipts, after_ms=UNKNOWN_MS)
 
 
 def _hand_back(
-    mill: Mill, worker: WorkerRow, tasks: Collection[str], now: int, *, after_ms: int = -1
+    mill: Mill,
+    worker: WorkerRow,
+    tasks: Collection[str],
+    now: int,
+    *,
+    receipts: Mapping[str, str],
+    after_ms: int = -1,
 ) -> WorkerRow:
     """Take tasks back that a client has had for longer than `after_ms`, and does not run."""
     lost = []
     for task in sorted(tasks):
-        receipt = worker.receipts.get(task, "")
+        receipt = receipts.get(task, "")
         parsed = Receipt.decode(receipt)
         if parsed and now - parsed.shard.time > after_ms:
             why = "the client does not know the workunit"

@@ -1,4 +1,4 @@
-"""Placeholders of templates: `#jobname`, which a submitter fills in, and `{{`, which is text in AWE documents."""
+"""Placeholders of templates, such as `#jobname`, and `{{`, which is plain text in AWE documents."""
 
 from __future__ import annotations
 
