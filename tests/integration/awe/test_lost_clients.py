@@ -110,7 +110,7 @@ def test_a_client_that_registers_without_work_leaves_its_unit_to_others(cloud: C
     register(awe, client, current_work=current)
     assert awe.data("GET", f"/client/{client.id}")["current_work"] == {}
     assert client.beat_with(unit)["discard"] == unit
-    again = other.take(30)
+    again = other.take()
     assert (again["id"], again["failed"]) == (unit, 0)
     other.finish(again)
     awe.wait(job, "completed")
