@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -86,3 +87,88 @@ def test_a_document_that_would_run_with_other_files_is_rejected(
 ) -> None:
     document = {"info": {}, "tasks": [task(outputs={"o": file})]}
     assert fault in awe.error("POST", "/job", upload=json.dumps(document).encode())
+
+
+IDS = ["a.b c", "sort/reads", "t" * 70, "t" * 200, "12345678", "task_0", "\u00fc\u00df", "x,y"]
+
+
+@pytest.mark.parametrize("given", IDS)
+def test_ids_of_tasks_are_answered_as_they_were_submitted(awe: AweCalls, given: str) -> None:
+    client = awe.client()
+    second = task("next", dependsOn=[given], inputs={"o": {"origin": given}})
+    submitted = awe.submit(task(given, outputs={"o": {}}), second, clientgroups="docker")
+    first, second = awe.job(submitted["id"])["tasks"]
+    assert (first["taskid"], second["taskid"]) == (given, "next")
+    assert second["inputs"][0]["origin"] == given
+    assert second["dependsOn"] == [first["id"]]
+    assert len(first["id"]) <= 36 + 1 + 150
+    if given not in ("a.b c", "sort/reads", "t" * 200, "x,y"):
+        assert first["id"] == f"{submitted['id']}_{given}"
+    work = client.take()
+    assert work["id"] == work["wuid"] == f"{first['id']}_0" == f"{work['jobid']}_{work['task_name']}_0"
+    assert not set("/?#%, ") & set(work["id"]), "clients put it into addresses and lists"
+    assert client.beat_with(work["id"]).get("discard") is None
+    awe.data("PUT", f"/node/{work['outputs'][0]['node']}", upload=b"x")
+    client.finish(work)
+    assert client.take()["id"] == f"{submitted['id']}_next_0"
+    assert awe.data("GET", f"/work/{work['id']}")["state"] == "completed"
+    minimal = awe.data("GET", "/job?verbosity=minimal")[0]["tasks"]
+    assert minimal == {given: "completed", "next": "in-progress"}
+
+
+def test_similar_ids_of_tasks_are_different_tasks(awe: AweCalls) -> None:
+    names = ["a b", "a.b", "a-b", "a-b-2", "0", "task_0", "t" * 64, "t" * 65]
+    job = awe.submit(*map(task, names), clientgroups="docker")
+    assert [each["taskid"] for each in job["tasks"]] == names
+    assert len({each["id"] for each in job["tasks"]}) == len(names)
+    client = awe.client()
+    works = [client.take() for _ in names]
+    assert len({work["id"] for work in works}) == len(names)
+    for work in works:
+        client.finish(work)
+    awe.wait(job["id"], "completed")
+    assert awe.data("PUT", f"/job/{job['id']}?recompute=a%20b").startswith("job recompute started")
+    assert client.take()["id"] == next(each["id"] for each in job["tasks"] if each["taskid"] == "a b") + "_0"
+
+
+def test_ids_of_tasks_that_cannot_be_stored(awe: AweCalls) -> None:
+    for given, fault in (("x" * 1_001, "tasks[0].taskid: must have at most 1000"), ("\ud800", "")):
+        document = json.dumps({"info": {}, "tasks": [task(given)]}).encode()
+        assert fault in awe.error("POST", "/job", upload=document)
+
+
+def test_partinfo_of_a_task_that_is_not_split(awe: AweCalls) -> None:
+    parts = {"input": "x", "index": "record", "maxpartsize_mb": 0, "options": "o"}
+    inputs = {"x": {"url": "http://d/x"}}
+    job = awe.submit(task(inputs=inputs, partinfo=parts, totalwork=1), task("1"), clientgroups="docker")
+    assert job["tasks"][0]["partinfo"] == {**parts, "totalindex": 0}
+    assert job["tasks"][1]["partinfo"] is None
+    work = awe.client().take()
+    assert (work["rank"], work["part"]) == (0, None)
+
+
+def test_a_split_by_an_input_that_the_task_does_not_have(awe: AweCalls) -> None:
+    inputs = {name: {"url": f"http://d/{name}"} for name in ("a", "b")}
+    split = task(inputs=inputs, partinfo={"input": "c"}, totalwork=4)
+    fault = awe.error("POST", "/job", upload=json.dumps({"info": {}, "tasks": [split]}).encode())
+    assert fault == "tasks[0].partinfo.input: the task has no input 'c'; its inputs: 'a', 'b'"
+
+
+@pytest.mark.parametrize("args", ["-x ${{x}}", '"${{x}}" $${{y}}', "'${{x}}' {{z}}", "--f={{a}}${HOME}"])
+def test_braces_in_arguments_are_what_they_are(awe: AweCalls, args: str) -> None:
+    client = awe.client()
+    job = awe.submit(task(cmd={"name": "t", "args": args}), clientgroups="docker")
+    assert job["tasks"][0]["cmd"]["args"] == args
+    assert shlex.split(client.take()["cmd"]["args"]) == shlex.split(args)
+
+
+def test_braces_in_the_words_of_arguments(awe: AweCalls) -> None:
+    words = ["${{x}}", "`{{y}}`"]
+    awe.submit(task(cmd={"name": "t", "args_array": words}), clientgroups="docker")
+    assert awe.client().take()["cmd"]["args_array"] == words
+
+
+def test_braces_where_a_shell_would_read_more_are_a_fault_of_the_document(awe: AweCalls) -> None:
+    document = {"info": {}, "tasks": [task(cmd={"name": "t", "args": "`{{x}}`"})]}
+    fault = awe.error("POST", "/job", upload=json.dumps(document).encode())
+    assert fault.startswith("tasks[0].cmd.args: {{ cannot stand inside")

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,37 @@ def test_a_client_leaves_patterns_of_files_to_workers(awe: AweCalls, runner: Job
     client.finish(client.take())
     runner.cloud.run_until(lambda: runner.states().get("use") == "READY")
     assert client.refused() == "No eligible workunit found"
+
+
+def explained(runner: JobRunner) -> list[str]:
+    found: list[str] = runner.cloud.http("GET", "/v1/jobs/orders/t1:explain").json["sentences"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ({"outputs": [{"name": "*.txt"}]}, "its files are named by a pattern, '*.txt'"),
+        ({"type": "python", "content": "json:dumps"}, "they run no steps of type python"),
+    ],
+)
+def test_why_says_that_a_group_has_only_clients_that_cannot_run_a_step(
+    awe: AweCalls, runner: JobRunner, step: dict[str, Any], why: str
+) -> None:
+    awe.client("mixed")
+    runner.define({"stepName": "s", "type": "shell", "content": "x", **step}, workerGroup="mixed")
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"s": "READY"})
+    sentence = (
+        f"tep s: group mixed has only AWE clients, which cannot run it, because {why}; start a "
+        "`shardmill worker` for it"
+    )
+    assert any(sentence in each for each in explained(runner))
+    assert runner.job()["waitingFor"] == [f"s{sentence}"]
+    body = {"name": "w", "groups": ["mixed"], "apps": ["*"]}
+    assert awe.cloud.http("POST", "/v1/workers", body).status == 201
+    assert not any("AWE clients" in each for each in explained(runner))
+    assert runner.job()["waitingFor"] == []
 
 
 def test_another_worker_runs_the_tasks_of_a_document(awe: AweCalls, runner: JobRunner) -> None:

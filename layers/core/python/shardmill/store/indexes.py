@@ -93,6 +93,11 @@ def jobs_before(jid: int | None) -> Range:
     return "ls", sort_number(0), sort_number(_MAX_NUMBER if jid is None else max(jid - 1, 0))
 
 
+def jobs_after(jid: int | None) -> Range:
+    """The jobs with a larger number than `jid`; None means all."""
+    return "ls", sort_number(0 if jid is None else min(jid + 1, _MAX_NUMBER)), sort_number(_MAX_NUMBER)
+
+
 def job_state(job_id: str, state: str) -> dict[str, str]:
     """The state of a job, and the attribute that puts it into the index `state`."""
     return {"state": state, "tk": _spread(state, job_id, _JOB_PARTITIONS)}

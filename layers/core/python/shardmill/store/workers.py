@@ -125,10 +125,11 @@ class Workers:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def register(self, worker: WorkerRow, *, now: int) -> WorkerRow:
+    def register(self, worker: WorkerRow, *, now: int, same_session: bool = False) -> WorkerRow:
         """Create a worker, or begin the next session of the one with that name.
 
         A suspension by an operator stays; one because of too many failures ends, since the process is new.
+        `same_session`: the process is not new, and keeps its tasks.
         """
         update = Update(keys.worker(worker.id)).set(
             id=worker.id,
@@ -141,14 +142,15 @@ class Workers:
             owner=worker.owner or None,
             owner_token=worker.owner_token or None,
             seen=now,
-            last_busy=now,
             offline=False,
             **indexes.listed(indexes.WORKERS, worker.id),
             ttl=_ttl(now),
         )
-        update.remove("work", "running", "progress", "followed", "drain", "tired", "failures", "failing")
-        update.remove("receipts", "failing_since", "succeeded_time")
-        update.add(session=1).set_once("create_time", now)
+        if not same_session:
+            update.remove("work", "running", "progress", "followed", "drain", "tired", "failures", "failing")
+            update.remove("receipts", "failing_since", "succeeded_time")
+            update.set(last_busy=now).add(session=1)
+        update.set_once("create_time", now)
         try:
             item = self._table.update(update.if_new_or_equal("name", worker.name), returns="ALL_NEW")
         except ConditionFailed as taken:

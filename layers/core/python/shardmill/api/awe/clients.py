@@ -14,8 +14,6 @@ from shardmill.engine.errors import BadRequest
 from shardmill.engine.mill import mill
 from shardmill.engine.workers import registry
 
-MAX_NAMED = 1_000
-
 
 def server_uuid(now: int) -> str:
     return mill().awe_servers.get(new_id(), now).uuid
@@ -37,8 +35,9 @@ def beat(request: AweRequest) -> dict[str, str]:
 
 
 def beat_with_work(request: AweRequest) -> dict[str, str]:
-    """A heartbeat of a client that lists its workunits in `current_work.data`."""
-    return _beat(request, _named(parse_json(request.body, "the body") if request.body.strip() else None))
+    """A heartbeat of a client that names its workunits in `current_work.data`."""
+    body = parse_json(request.body, "the body") if request.body.strip() else None
+    return _beat(request, clients.named_units(body.get("current_work")) if isinstance(body, dict) else None)
 
 
 def read(request: AweRequest) -> dict[str, Any]:
@@ -92,14 +91,3 @@ def _beat(request: AweRequest, named: Collection[str] | None) -> dict[str, str]:
     if worker.drain:
         answer["stop"] = worker.name
     return answer
-
-
-def _named(body: Any) -> Collection[str] | None:
-    """The workunits in a heartbeat; None if it has no list in a known form."""
-    current = body.get("current_work") if isinstance(body, dict) else None
-    listed = current.get("data") if isinstance(current, dict) else current
-    if isinstance(listed, dict):
-        listed = list(listed)
-    if not isinstance(listed, list):
-        return None
-    return {each for each in listed[:MAX_NAMED] if isinstance(each, str) and len(each) < 200}

@@ -11,7 +11,6 @@ from shardmill.engine.access import tokens
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe import client_groups
-from shardmill.engine.errors import GroupNotFound
 from shardmill.engine.mill import mill
 
 _ENTROPY = tokens.ID_BYTES + tokens.SECRET_BYTES
@@ -24,7 +23,7 @@ def create(request: AweRequest) -> dict[str, Any]:
 
 def list_groups(request: AweRequest) -> AweAnswer:
     found = client_groups.list_groups(mill(), Visible(mill(), request.actor))
-    limit = request.number("limit", 100, least=1, most=1_000)
+    limit = request.limit(100, 1_000)
     offset = request.number("offset", 0, least=0, most=10**9)
     return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found))
 
@@ -52,5 +51,5 @@ def _visible(request: AweRequest, scope: str) -> str:
     if not Visible(mill(), actor, scope).groups([name]):
         if scope != "read" and actor.has("read") and Visible(mill(), actor).groups([name]):
             raise Forbidden(f"the token is valid, but this needs the scope {scope!r} for it")
-        raise GroupNotFound(f"there is no worker group {name!r}; create it with PUT /v1/groups/{name}")
+        raise client_groups.group_not_found(name)
     return name

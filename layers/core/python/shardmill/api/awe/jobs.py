@@ -38,14 +38,14 @@ def read(request: AweRequest) -> Any:
     if request.has("perf") or request.has("report"):
         return _of_workunits(request, job)
     if request.has("position"):
-        return _position(job)
+        return _position(job, job_lists.parse_cursor(request.text("cursor")))
     return job_answer(documents.job_document(mill(), job, request.base))
 
 
 def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
     """The performance of the workunits of a job, one page selected by `limit` and `offset`."""
     most = logs.MAX_WORKUNITS
-    limit = min(request.number("limit", most, least=1, most=10**9), most)
+    limit = request.limit(most, most)
     wanted = logs.WorkRange(request.number("offset", 0, least=0, most=10**9), limit)
     read = logs.performance if request.has("perf") else logs.report
     found = read(mill(), job, wanted, request.now)
@@ -56,10 +56,10 @@ def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
     return AweAnswer(found.document, more=paging)
 
 
-def _position(job: JobRow) -> dict[str, Any]:
-    found = job_lists.position(mill(), job)
+def _position(job: JobRow, cursor: job_lists.Cursor | None) -> dict[str, Any]:
+    found = job_lists.position(mill(), job, cursor)
     answer = {"id": job.id, "position": found.place}
-    if not found.truncated:
+    if not found.rest:
         return answer
-    note = f"only the newest {found.truncated} jobs in each state were compared; it may be further behind"
-    return {**answer, "note": note}
+    note = "not all jobs in the queue were compared, so it may grow; repeat the request with this cursor"
+    return {**answer, "note": note, "cursor": str(found.rest)}

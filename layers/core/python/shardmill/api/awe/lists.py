@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,8 @@ from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe import documents, job_lists, work_lists
 from shardmill.engine.awe.client_documents import client_documents
 from shardmill.engine.awe.file_documents import Files
-from shardmill.engine.awe.job_lists import ACTIVE, FAILED, JobFilter, parse_date
+from shardmill.engine.awe.job_filters import ACTIVE, FAILED, JobFilter
+from shardmill.engine.awe.job_lists import parse_cursor, parse_date
 from shardmill.engine.awe.lookup import find_job
 from shardmill.engine.awe.work_documents import work_document
 from shardmill.engine.groups.matching import can_run
@@ -21,8 +23,10 @@ DEFAULT_LIMIT = 25
 MAX_LIMIT = 100
 MAX_CLIENTS = 10_000
 _WORKERS_AT_ONCE = 1_000
+_MORE = "not all jobs were read, so total_count may grow; repeat the request with this cursor"
+_UNORDERED = "only the newest {} jobs were read and ordered; narrow the list, or use no order"
 _FLAGS = ("query", "active", "suspend", "registered", "verbosity", "date_start", "date_end")
-_NO_FIELDS = frozenset((*_FLAGS, "limit", "offset", "order", "direction"))
+_NO_FIELDS = frozenset((*_FLAGS, "limit", "offset", "order", "direction", "cursor"))
 
 
 def list_jobs(request: AweRequest) -> AweAnswer:
@@ -43,13 +47,16 @@ def list_jobs(request: AweRequest) -> AweAnswer:
         descending=request.text("direction").lower() not in ("asc", "ascending"),
         offset=offset,
         limit=limit,
+        cursor=parse_cursor(request.text("cursor")),
     )
     if request.text("verbosity") == "minimal":
         data = (documents.minimal_document(job, documents.read_steps(mill(), job)) for job in found.jobs)
     else:
         data = (fitting_job(documents.job_document(mill(), job, request.base)) for job in found.jobs)
-    note = f"only the newest {found.truncated} jobs were read; narrow the list" if found.truncated else ""
-    return listed(data, limit=limit, offset=offset, total=found.total, note=note)
+    note = _MORE if found.rest else _UNORDERED.format(found.unordered) if found.unordered else ""
+    answer = listed(data, limit=limit, offset=found.offset, total=found.total, note=note)
+    rest = found.after(len(answer.data))
+    return replace(answer, more={**answer.more, "cursor": str(rest)}) if rest else answer
 
 
 def _fields(request: AweRequest) -> dict[str, frozenset[str]]:
@@ -59,8 +66,7 @@ def _fields(request: AweRequest) -> dict[str, frozenset[str]]:
 
 
 def _paging(request: AweRequest) -> tuple[int, int]:
-    limit = min(request.number("limit", DEFAULT_LIMIT, least=1, most=10**9), MAX_LIMIT)
-    return limit, request.number("offset", 0, least=0, most=10**9)
+    return request.limit(DEFAULT_LIMIT, MAX_LIMIT), request.number("offset", 0, least=0, most=10**9)
 
 
 def list_work(request: AweRequest) -> AweAnswer:
@@ -99,7 +105,7 @@ def list_clients(request: AweRequest) -> AweAnswer:
         and (not status or document["status"] == status)
         and (not app or can_run(document["apps"], app))
     ]
-    limit, offset = _paging(request)
-    limit = MAX_CLIENTS if not request.text("limit") else limit
+    offset = _paging(request)[1]
+    limit = request.limit(MAX_CLIENTS, MAX_CLIENTS)
     note = f"only {MAX_CLIENTS} clients were read" if len(read) == MAX_CLIENTS else ""
     return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found), note=note)

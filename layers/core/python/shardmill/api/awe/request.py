@@ -58,6 +58,10 @@ class AweRequest:
             raise BadRequest(f"{name} must be between {least} and {most}, not {given[:64]}")
         return int(given)
 
+    def limit(self, default: int, most: int) -> int:
+        """How many entries of a list are wanted; 0 means as many as one answer has."""
+        return min(self.number("limit", default, least=0, most=10**9) or most, most)
+
     def seconds(self, name: str, *, most: int) -> int | None:
         """Whole seconds of the query, which may have decimals; None if they are missing or negative.
 

@@ -9,6 +9,7 @@ from shardmill.engine.access import tokens
 from shardmill.engine.access.errors import TokenNotFound
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe.submit import create_groups
+from shardmill.engine.errors import GroupInUse, GroupNotFound
 from shardmill.engine.groups import groups
 from shardmill.engine.mill import Mill
 from shardmill.model.access.token import TokenRequest
@@ -31,8 +32,8 @@ def create(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> 
 
 
 def issue_token(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> dict[str, Any]:
-    """Give a group a token; its previous token stops working within a minute."""
-    row = groups.read(mill, name)
+    """Give a group a token; the one that it had stops working within a minute."""
+    row = _group(mill, name)
     earlier = _tokens(mill, name)
     served = list(dict.fromkeys((name, ANY_GROUP)))
     request = TokenRequest.model_validate(
@@ -46,7 +47,7 @@ def issue_token(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int
 
 
 def revoke_token(mill: Mill, name: str) -> dict[str, Any]:
-    row = groups.read(mill, name)
+    row = _group(mill, name)
     found = _tokens(mill, name)
     if not found:
         raise TokenNotFound(name)
@@ -57,9 +58,13 @@ def revoke_token(mill: Mill, name: str) -> dict[str, Any]:
 
 def delete(mill: Mill, name: str, visible: Visible) -> dict[str, Any]:
     """Delete a group with its tokens; rejected while jobs that have not ended use it."""
-    row = groups.read(mill, name)
+    row = _group(mill, name)
     found = _tokens(mill, name)
-    groups.delete(mill, name, visible)
+    try:
+        groups.delete(mill, name, visible)
+    except GroupInUse:
+        text = f"client group {name} is used by jobs that have not ended; wait for their end, or delete them"
+        raise GroupInUse(text) from None
     for token in found:
         mill.tokens.delete(token.id)
     return _document(row, None)
@@ -67,7 +72,7 @@ def delete(mill: Mill, name: str, visible: Visible) -> dict[str, Any]:
 
 def read(mill: Mill, name: str) -> dict[str, Any]:
     found = _tokens(mill, name)
-    return _document(groups.read(mill, name), found[0] if found else None)
+    return _document(_group(mill, name), found[0] if found else None)
 
 
 def list_groups(mill: Mill, visible: Visible) -> list[dict[str, Any]]:
@@ -75,6 +80,17 @@ def list_groups(mill: Mill, visible: Visible) -> list[dict[str, Any]]:
     rows = islice(mill.groups.page(after=None, limit=MAX_GROUPS), MAX_GROUPS)
     tokens_of = {token.owner: token for token in _group_tokens(mill)}
     return [_document(row, tokens_of.get(row.name)) for row in rows if visible.groups([row.name])]
+
+
+def group_not_found(name: str) -> GroupNotFound:
+    return GroupNotFound(f"client group not found: {name[:64]}; create it with POST /cgroup/{{name}}")
+
+
+def _group(mill: Mill, name: str) -> GroupRow:
+    row = mill.groups.get(name)
+    if not row:
+        raise group_not_found(name)
+    return row
 
 
 def _tokens(mill: Mill, name: str) -> list[TokenRow]:

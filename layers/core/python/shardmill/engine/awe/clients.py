@@ -16,6 +16,7 @@ from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.retry import DISCARDED, Outcome
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.engine.workers import registry
+from shardmill.engine.workers.registry import worker_id
 from shardmill.model.access.grants import WorkerGroups
 from shardmill.model.actor import Actor
 from shardmill.model.awe.faults import Faults
@@ -39,6 +40,7 @@ UNKNOWN_MS = 60_000
 SILENT_MS = 60_000
 """A client that sent nothing for this time may have lost its units."""
 MAX_CLIENTS = 2_000
+MAX_NAMED = 1_000
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:-]{0,99}\Z", re.ASCII)
 _TEXTS = ("user", "domain", "instance_id", "instance_type")
 
@@ -61,14 +63,43 @@ def register(mill: Mill, profile: Any, actor: Actor, *, new_id: str, source_ip: 
     if actor.may("worker", WorkerGroups(groups)):
         create_groups(mill, groups, now)
     stored = {"name": faults.text(document.get("name"), "name")[:256] or client_id, "group": group}
-    return registry.register(
+    known = mill.workers.get(worker_id(client_id))
+    kept = _units_that_it_runs(mill, known, document)
+    worker = registry.register(
         mill,
         Registration.model_validate(registration),
         now,
         source_ip=source_ip,
         actor=actor,
         profile=stored,
+        same_session=bool(kept),
     )
+    left = set(known.work) - kept if known else set()
+    return _hand_back(mill, worker, left, now, receipts=known.receipts if known else {})
+
+
+def _units_that_it_runs(mill: Mill, known: WorkerRow | None, document: Mapping[str, Any]) -> set[str]:
+    """The tasks that a client holds and still runs while it registers again.
+
+    Clients do so when they read `Client not found`, or older ones when the server's uuid changes, without
+    stopping their work. They name it in `current_work`; without that field, they may run all that they hold.
+    """
+    if not known or not known.work:
+        return set()
+    named = named_units(document.get("current_work"))
+    if named is None:
+        return set(known.work)
+    return {task for task, unit in work_ids(mill, known.work).items() if unit in named}
+
+
+def named_units(current_work: Any) -> Collection[str] | None:
+    """The workunits that `current_work` of a client names; None if it is in no form that is known."""
+    listed = current_work.get("data", current_work) if isinstance(current_work, dict) else current_work
+    if isinstance(listed, dict):
+        listed = list(listed)
+    if not isinstance(listed, list):
+        return None
+    return {each for each in listed[:MAX_NAMED] if isinstance(each, str) and len(each) < 300}
 
 
 def _registration(client_id: str, group: str, document: Mapping[str, Any], faults: Faults) -> dict[str, Any]:
@@ -165,11 +196,25 @@ def _take_back_unknown(
     """Take back units that the client does not name: the answer to its checkout was lost."""
     if named is None:
         return worker
+    unknown = [task for task in worker.work if ids.get(task) not in named]
+    return _hand_back(mill, worker, unknown, now, receipts=worker.receipts, after_ms=UNKNOWN_MS)
+
+
+def _hand_back(
+    mill: Mill,
+    worker: WorkerRow,
+    tasks: Collection[str],
+    now: int,
+    *,
+    receipts: Mapping[str, str],
+    after_ms: int = -1,
+) -> WorkerRow:
+    """Take tasks back that a client has had for longer than `after_ms`, and does not run."""
     lost = []
-    for task, receipt in worker.receipts.items():
+    for task in sorted(tasks):
+        receipt = receipts.get(task, "")
         parsed = Receipt.decode(receipt)
-        unknown = task in worker.work and ids.get(task) not in named
-        if parsed and unknown and now - parsed.shard.time > UNKNOWN_MS:
+        if parsed and now - parsed.shard.time > after_ms:
             why = "the client does not know the workunit"
             back = HandedBack(task_id=task, attempt=parsed.shard.attempt, receipt=receipt, reason=why)
             lost.append(back)

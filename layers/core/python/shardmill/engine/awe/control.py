@@ -7,6 +7,8 @@ from collections.abc import Callable
 from shardmill.engine.access.visible import check_groups
 from shardmill.engine.awe.data_tokens import set_data_token
 from shardmill.engine.awe.submit import create_groups
+from shardmill.engine.awe.task_names import name_in_ids, submitted_name
+from shardmill.engine.awe.wording import job_errors
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.control.change import change
 from shardmill.engine.control.delete import delete
@@ -18,22 +20,26 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running.recover import recover_run
 from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
-from shardmill.model.awe.names import ANY_GROUP, plain_name, step_name, task_name
+from shardmill.model.awe.names import ANY_GROUP, plain_name
 from shardmill.model.awe.times import parse_span
 from shardmill.model.definition.fields import MAX_GROUPS
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 MAX_PRIORITY = 2**31
+MAX_REASON = 500
+_SUSPEND_FIRST = "suspend it first"
 
 
 def suspend_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
-    suspend(mill, job, actor, "", now, let_finish=False)
+    with job_errors(mill, job, "suspended"):
+        suspend(mill, job, actor, "", now, let_finish=False)
     return f"job suspended: {job.id}"
 
 
 def resume_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
-    resume(mill, job, actor, "", now)
+    with job_errors(mill, job, "resumed", "use recover, recompute or resubmit"):
+        resume(mill, job, actor, "", now)
     return f"job resumed: {job.id}"
 
 
@@ -41,30 +47,35 @@ def recover_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
     """Continue a job that was suspended, ended by a failure, or interrupted."""
     if job.state is JobState.SUCCESS:
         raise BadRequest(f"the job is completed, there is nothing to recover: {job.id}")
-    if job.state is JobState.SUSPENDED:
-        resume(mill, job, actor, "recovered", now)
-    elif job.state.ended:
-        rerun(mill, job, Scope(), actor, "recovered", now)
-    else:
-        recover_run(mill, job, now)
+    with job_errors(mill, job, "recovered", "use recompute or resubmit"):
+        if job.state is JobState.SUSPENDED:
+            resume(mill, job, actor, "recovered", now)
+        elif job.state.ended:
+            rerun(mill, job, Scope(), actor, "recovered", now)
+        else:
+            recover_run(mill, job, now)
     return f"job recovered: {job.id}"
 
 
 def recompute_job(mill: Mill, job: JobRow, actor: Actor, task: str, now: int) -> str:
     """Run a task again, and all that depend on it."""
     wanted = task.removeprefix(f"{job.id}_")
-    names = [step.name for step in run_nodes(mill, job) if step.kind == "step"]
-    step = next((name for name in names if wanted in (name, task_name(name))), None)
-    step = step or next((name for name in names if name == step_name(wanted)), None)
-    if step is None:
+    steps = [step for step in run_nodes(mill, job) if step.kind == "step"]
+    known = {step.name: step.name for step in steps}
+    known |= {name_in_ids(step): step.name for step in steps}
+    known |= {submitted_name(step): step.name for step in steps}
+    if wanted not in known:
         raise BadRequest(f"the job has no task {wanted[:64]!r}")
-    rerun(mill, job, Scope(steps=(step,), downstream=True), actor, f"recompute from task {wanted}", now)
+    scope = Scope(steps=(known[wanted],), downstream=True)
+    with job_errors(mill, job, "recomputed", _SUSPEND_FIRST):
+        rerun(mill, job, scope, actor, f"recompute from task {wanted}"[:MAX_REASON], now)
     return f"job recompute started at task {wanted}: {job.id}"
 
 
 def resubmit_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
     """Run all tasks again, under the same id."""
-    rerun(mill, job, Scope(everything=True), actor, "resubmitted", now)
+    with job_errors(mill, job, "resubmitted", _SUSPEND_FIRST):
+        rerun(mill, job, Scope(everything=True), actor, "resubmitted", now)
     return f"job resubmitted: {job.id}"
 
 
@@ -75,14 +86,16 @@ def set_groups(mill: Mill, job: JobRow, actor: Actor, names: str, now: int) -> s
         raise BadRequest(f"a job can have at most {MAX_GROUPS} client groups")
     check_groups(actor, "operate", Work(job.job_name, job.app_name, groups))
     create_groups(mill, groups, now)
-    change(mill, job, {"worker_groups": groups}, actor, now)
+    with job_errors(mill, job, "changed"):
+        change(mill, job, {"worker_groups": groups}, actor, now)
     named = ",".join(groups) if names.strip(" ,") else None
     _repeat(mill, job, lambda row: mill.awe_jobs.set_info(row, {**row.info, "clientgroups": named}, now=now))
     return f"job group updated: {job.id} to {names}"
 
 
 def set_priority(mill: Mill, job: JobRow, actor: Actor, priority: int, now: int) -> str:
-    change(mill, job, {"priority": priority}, actor, now)
+    with job_errors(mill, job, "changed"):
+        change(mill, job, {"priority": priority}, actor, now)
     return f"job priority updated: {job.id} to {priority}"
 
 
@@ -112,7 +125,8 @@ def set_token(mill: Mill, job: JobRow, token: str, now: int) -> str:
 
 
 def delete_job(mill: Mill, job: JobRow, actor: Actor, now: int, *, full: bool) -> str:
-    delete(mill, job, actor.name, now, full=full)
+    with job_errors(mill, job, "deleted", "retry"):
+        delete(mill, job, actor.name, now, full=full)
     return f"job deleted: {job.id}"
 
 

@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shardmill.engine.awe.file_documents import Files
+from shardmill.engine.awe.task_names import awe_id, name_in_ids, submitted_name, task_id
+from shardmill.engine.awe.wording import notes_text
 from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.release import passed_over
-from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.views.jobs import counts, task_count
 from shardmill.model.awe import states
-from shardmill.model.awe.names import ANY_GROUP, plain_name, task_name, work_id
+from shardmill.model.awe.names import ANY_GROUP, plain_name
+from shardmill.model.awe.placeholders import plain_text
 from shardmill.model.awe.times import awe_time
 from shardmill.model.definition.command import Command
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 CHUNKED = {"record": "chunkrecord", "bytes": "size"}
+_NO_PARTS = {"input": "", "index": "", "totalindex": 0, "maxpartsize_mb": 0, "options": ""}
 
 
 class Steps(NamedTuple):
@@ -64,7 +67,7 @@ def _job_fields(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
         "state": states.JOB[job.state],
         "registered": is_registered(job),
         "updatetime": awe_time(job.update_time),
-        "notes": job.notes,
+        "notes": notes_text(job.notes, steps),
         "lastfailed": awe_id(job.last_failed, {step.index: step for step in steps}),
         "expiration": awe_time(job.delete_at),
         "definition": job.job_name,
@@ -80,7 +83,7 @@ def is_registered(job: JobRow) -> bool:
 def minimal_document(job: JobRow, found: Steps) -> dict[str, Any]:
     """A job in lists with `verbosity=minimal`: one object without the tasks themselves."""
     current = [step for step in found.steps if not is_done(step)]
-    done = {task_name(step.name): states.TASK[step.state] for step in found.steps}
+    done = {submitted_name(step): states.TASK[step.state] for step in found.steps}
     info = info_document(job, found.steps)
     named = ("name", "project", "user", "pipeline", "clientgroups", "priority", "userattr")
     return {
@@ -122,9 +125,9 @@ def info_document(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
 def task_document(files: Files, step: StepRow, info: dict[str, Any], remaining: int) -> dict[str, Any]:
     spec = step.define
     return {
-        "id": f"{step.job_id}_{task_name(step.name)}",
-        "taskid": task_name(step.name),
-        "task_name": task_name(step.name),
+        "id": task_id(step),
+        "taskid": submitted_name(step),
+        "task_name": name_in_ids(step),
         "jobid": step.job_id,
         "info": info,
         "inputs": files.inputs(spec.inputs),
@@ -132,7 +135,7 @@ def task_document(files: Files, step: StepRow, info: dict[str, Any], remaining: 
         "predata": files.inputs(spec.predata),
         "cmd": command_document(spec.command, str(spec.type), spec.content),
         "userattr": dict(spec.userattr),
-        "dependsOn": [f"{step.job_id}_{task_name(name)}" for name in spec.dependent_steps],
+        "dependsOn": files.task_ids(step, spec.dependent_steps),
         "partinfo": part_document(step),
         "maxworksize": (spec.partition.max_units or 0) if spec.partition else 0,
         "totalwork": max(1, task_count(step)),
@@ -146,7 +149,7 @@ def task_document(files: Files, step: StepRow, info: dict[str, Any], remaining: 
         "completedDate": awe_time(step.completed_time if is_done(step) else None),
         "completeddate": awe_time(step.completed_time if is_done(step) else None),
         "computetime": step.compute_ms // 1000,
-        "notes": step.notes,
+        "notes": notes_text(step.notes, [step]),
     }
 
 
@@ -160,10 +163,11 @@ def task_state(step: StepRow) -> str:
 
 
 def part_document(step: StepRow) -> dict[str, Any] | None:
-    """How the input of a task is to be split; None if it is not."""
+    """How the input of a task is to be split, or what its document says about it; None if it says nothing."""
     partition = step.define.partition
     if not partition:
-        return None
+        given = step.define.partinfo
+        return None if given is None else {**_NO_PARTS, **given}
     index = partition.index
     return {
         "input": partition.input,
@@ -198,14 +202,5 @@ def command_document(command: Command | None, kind: str, content: Any) -> dict[s
 
 
 def plain(text: str) -> str:
-    """Arguments as clients read them: an @ that is not a reference is not doubled, templates are resolved."""
-    return text.replace("{{ '{{' }}", "{{").replace("@@", "@")
-
-
-def awe_id(task_id: str, steps: Mapping[int, StepRow]) -> str:
-    """Convert the id of a task of the engine to the id of its workunit; empty if there is none."""
-    parsed = parse_task_id(task_id) if task_id else None
-    step = steps.get(parsed[1]) if parsed else None
-    if not parsed or not step:
-        return ""
-    return work_id(step.job_id, step.name, parsed[2], step.total)
+    """Arguments as clients read them: an @ that is no reference is not doubled, templates are resolved."""
+    return plain_text(text).replace("@@", "@")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shardmill.engine.awe.task_names import submitted_name, task_id
 from shardmill.engine.mill import Mill
 from shardmill.engine.views.files import input_files, output_files
 from shardmill.model.awe.files import INDEXES, NO_NODE
@@ -23,6 +24,14 @@ class Files:
         self._steps = {step.name: step for step in steps}
         self._base = base
 
+    def task_ids(self, step: StepRow, names: Sequence[str]) -> list[str]:
+        """The ids of tasks of the same job, from the names of their steps."""
+        found = (self._steps.get(name) for name in names)
+        return [
+            task_id(each) if each else f"{step.job_id}_{task_name(name)}"
+            for name, each in zip(names, found, strict=True)
+        ]
+
     def inputs(self, listed: Sequence[File]) -> list[dict[str, Any]]:
         """Inputs or predata as they are declared."""
         return [self._input(RunFile.of(file)) for file in listed]
@@ -40,7 +49,7 @@ class Files:
         document = _document(file)
         producer = self._steps.get(file.origin or "")
         if producer:
-            document["origin"] = task_name(producer.name)
+            document["origin"] = submitted_name(producer)
             node = _node_of(producer, file)
             return document | self._node(node) if node else document
         if file.s3 and file.node:

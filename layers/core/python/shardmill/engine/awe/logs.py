@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardmill.engine.awe.documents import is_done, read_steps, task_state
+from shardmill.engine.awe.task_names import submitted_name, task_id, unit_id
+from shardmill.engine.awe.wording import notes_text
 from shardmill.engine.files import logs
 from shardmill.engine.mill import Mill
 from shardmill.engine.views.tasks import first_index, read_task
 from shardmill.model.awe import states
-from shardmill.model.awe.names import task_name, work_id
 from shardmill.model.awe.times import awe_time
 from shardmill.model.blocks import Shard
 from shardmill.store.rows import JobRow, StepRow
@@ -116,12 +117,13 @@ def _size(text: str) -> int:
 def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
     """The logs of workunits of a job."""
     read = _Logs(mill, job, wanted, STREAMS, now)
+    steps = read_steps(mill, job).steps
     document = {
         "id": job.id,
         "state": states.JOB[job.state],
         "updatetime": awe_time(job.update_time),
-        "notes": job.notes,
-        "tasks": [_reported_task(step, read) for step in read_steps(mill, job).steps],
+        "notes": notes_text(job.notes, steps),
+        "tasks": [_reported_task(step, read) for step in steps],
     }
     return Found(document, read.total, read.taken)
 
@@ -129,12 +131,12 @@ def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
 def _reported_task(step: StepRow, read: _Logs) -> dict[str, Any]:
     works = []
     for rank, texts in read.of_step(step):
-        identity = work_id(step.job_id, step.name, rank, step.total)
+        identity = unit_id(step, rank)
         shown = rank + 1 if step.total > 1 else 0
         works.append({"wuid": identity, "id": identity, "rank": shown, "logs": texts})
     return {
-        "taskid": task_name(step.name),
-        "id": f"{step.job_id}_{task_name(step.name)}",
+        "taskid": submitted_name(step),
+        "id": task_id(step),
         "state": task_state(step),
         "totalwork": max(1, step.total),
         "completeddate": awe_time(step.completed_time if is_done(step) else None),
@@ -153,7 +155,7 @@ def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
         "end": (job.completed_time or 0) // 1000,
         "resp": ((job.completed_time or now) - job.create_time) // 1000,
         "ptasks": {
-            f"{job.id}_{task_name(step.name)}": {
+            task_id(step): {
                 "queued": (step.queued_time or 0) // 1000,
                 "start": (step.started_time or 0) // 1000,
                 "end": (step.completed_time or 0) // 1000,
@@ -162,7 +164,7 @@ def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
             for step in steps
         },
         "pworks": {
-            work_id(job.id, step.name, rank, step.total): _parsed(texts["perf"])
+            unit_id(step, rank): _parsed(texts["perf"])
             for step in steps
             for rank, texts in read.of_step(step)
             if texts

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe.errors import AweJobNotFound, ClientNotFound, UnknownClient, WorkNotFound
+from shardmill.engine.awe.task_names import name_in_ids, unit_id
 from shardmill.engine.errors import WorkerNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.workers.ownership import check_owner
 from shardmill.engine.workers.registry import worker_id
 from shardmill.model.actor import Actor
-from shardmill.model.awe.names import is_uuid, parse_work_id, task_name, work_id
+from shardmill.model.awe.names import is_uuid, parse_work_id
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
 
@@ -62,10 +63,10 @@ def _step(mill: Mill, job: JobRow, task: str) -> StepRow | None:
     """The step of a task. Numbered tasks are in the order of their numbers, so that one read finds them."""
     if task.isdecimal():
         step = mill.jobs.step(job.id, job.run, int(task)) if len(task) < 5 else None
-        if step and task_name(step.name) == task:
+        if step and name_in_ids(step) == task:
             return step.home
     steps = mill.jobs.steps(job.id, job.run)
-    return next((step.home for step in steps if step.kind == "step" and task_name(step.name) == task), None)
+    return next((step.home for step in steps if step.kind == "step" and name_in_ids(step) == task), None)
 
 
 def find_client(mill: Mill, client_id: str) -> WorkerRow:
@@ -114,7 +115,7 @@ def work_ids(mill: Mill, tasks: Iterable[str]) -> dict[str, str]:
     for task, (job_id, index, rank) in parsed.items():
         step = steps.get((job_id, jobs[job_id].run, index)) if job_id in jobs else None
         if step and rank < max(1, step.total):
-            ids[task] = work_id(job_id, step.name, rank, step.total)
+            ids[task] = unit_id(step, rank)
     return ids
 
 

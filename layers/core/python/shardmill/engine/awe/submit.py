@@ -101,7 +101,8 @@ def _place(pointer: str, define: Mapping[str, Any]) -> str:
     section, *rest = pointer.strip("/").split("/")
     if section != "steps" or not rest or not rest[0].isdecimal():
         return ".".join([section, *rest])
-    task = task_name(define["steps"][int(rest[0])]["stepName"])
+    step = define["steps"][int(rest[0])]
+    task = step.get("taskid") or task_name(step["stepName"])
     names = ["cmd" if name == "command" else name for name in rest[1:]]
     return ".".join([f"task {task}", *names])
 

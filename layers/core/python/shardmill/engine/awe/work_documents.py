@@ -8,6 +8,7 @@ from typing import Any
 
 from shardmill.engine.awe.documents import command_document, info_document, part_document, plain, shell_words
 from shardmill.engine.awe.file_documents import Files
+from shardmill.engine.awe.task_names import name_in_ids, task_id, unit_id
 from shardmill.engine.errors import FileUnavailable, MillError
 from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.sources import Upstream, sources
@@ -16,7 +17,6 @@ from shardmill.engine.nodes.work_token import WorkToken, mint
 from shardmill.engine.workers.registry import worker_id
 from shardmill.model.awe import states
 from shardmill.model.awe.files import NO_NODE
-from shardmill.model.awe.names import task_name, work_id
 from shardmill.model.awe.times import awe_time
 from shardmill.model.blocks import Shard
 from shardmill.model.files import File
@@ -41,7 +41,7 @@ def work_document(
 ) -> dict[str, Any]:
     """A workunit. `sized`: with the sizes of its inputs, which must be read."""
     spec = step.define
-    identity = work_id(job.id, step.name, rank, step.total)
+    identity = unit_id(step, rank)
     part = part_document(step) if step.total > 1 else None
     given = (spec.inputs, spec.predata)
     inputs, predata = (
@@ -52,8 +52,8 @@ def work_document(
         "id": identity,
         "wuid": identity,
         "jobid": job.id,
-        "taskid": f"{job.id}_{task_name(step.name)}",
-        "task_name": task_name(step.name),
+        "taskid": task_id(step),
+        "task_name": name_in_ids(step),
         "rank": rank + 1 if step.total > 1 else 0,
         "totalwork": max(1, step.total),
         "state": states.WORK[shard.state],

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe.client_documents import BUSY, IDLE, status_of
 from shardmill.engine.awe.documents import read_steps, task_state
-from shardmill.engine.awe.job_lists import ACTIVE, FAILED
+from shardmill.engine.awe.job_filters import ACTIVE, FAILED
 from shardmill.engine.mill import Mill
 from shardmill.engine.views.jobs import counts
 from shardmill.engine.views.tasks import displayed_shard

@@ -16,6 +16,7 @@ CLIENT_TYPES = frozenset(("command", "shell", "noop"))
 """The step types that clients of the AWE protocol can run."""
 LAMBDA = "lambda"  # the worker id of the Lambda runner, which has no worker row
 _MAX_LISTED = 100
+_MAX_CLIENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,15 @@ class WorkerSession:
     """The session of a worker that leases tasks.
 
     `reference` is `{worker id}.{session number}`, `apps` the programs that the worker runs, `skip` the tasks
-    that it failed. Clients of the AWE protocol never repeat a task that they failed (`strict`), run only
-    some step types, and have `space` bytes for the inputs of a task; None does not limit.
+    that it failed. A `client` of the AWE protocol never runs a task again that it failed (`strict`), runs
+    only some steps, and has `space` bytes for the inputs of a task; None does not limit.
     """
 
     reference: str
     apps: Sequence[str] = (ANY,)
     skip: frozenset[str] = frozenset()
     strict: bool = False
-    types: frozenset[str] | None = None
+    client: bool = False
     space: int | None = None
 
     @classmethod
@@ -41,7 +42,7 @@ class WorkerSession:
     @classmethod
     def of_client(cls, worker: WorkerRow, space: int | None) -> WorkerSession:
         """The session of a client of the AWE protocol."""
-        return replace(cls.of(worker), strict=True, types=CLIENT_TYPES, space=space)
+        return replace(cls.of(worker), strict=True, client=True, space=space)
 
     @property
     def id(self) -> str:
@@ -104,6 +105,17 @@ def can_run(apps: Iterable[str], need: str) -> bool:
     """Whether a worker with these apps can run a program. A path also matches by its base name."""
     known = set(apps)
     return need == ANY_PROGRAM or ANY in known or need in known or need.rsplit("/", 1)[-1] in known
+
+
+def unfit_for_clients(step: StepRow) -> str:
+    """Why clients of the AWE protocol cannot run the tasks of a step; empty if they can."""
+    kind = step.settings.type
+    if kind not in CLIENT_TYPES:
+        return f"they run no steps of type {kind}"
+    listed = [file for name in ("inputs", "outputs", "predata") for file in step.spec.get(name) or ()]
+    names = [str(file.get(name) or "") for file in listed for name in ("name", "pattern")]
+    pattern = next((name for name in names if "*" in name or "?" in name), "")
+    return f"its files are named by a pattern, {pattern!r}" if pattern else ""
 
 
 def live_workers(
@@ -198,10 +210,18 @@ def no_worker_reason(mill: Mill, step: StepRow, now: int) -> str:
     if any(rows[name].kind == "lambda" for name in active):
         return ""
     need = required_program(step)
-    if any(True for _ in live_workers(mill, active, now, need=need)):
+    able = live_workers(mill, active, now, need=need)
+    unfit = unfit_for_clients(step)
+    first = list(islice(able, _MAX_CLIENTS if unfit else 1))
+    if first and (not unfit or len(first) == _MAX_CLIENTS or any(not worker.profile for worker in first)):
         return ""
     named = f"group {active[0]}" if len(active) == 1 else f"groups {', '.join(active)}"
     others = f"; {suspension_reasons(rows)}" if len(active) < len(rows) else ""
+    if first:
+        return (
+            f"step {step.name}: {named} has only AWE clients, which cannot run it, because {unfit}; start a "
+            f"`shardmill worker` for {'it' if len(active) == 1 else 'one of them'}{others}"
+        )
     if any(True for _ in live_workers(mill, active, now)):
         return f"step {step.name}: no live worker of {named} runs {need!r}{others}"
     unavailable = {

@@ -18,7 +18,6 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.nodes.errors import NodeNotFound
 from shardmill.engine.nodes.work_token import WorkToken
 from shardmill.engine.private_values import open_data_token
-from shardmill.engine.task_id import task_name
 from shardmill.engine.workers.ownership import check_owner
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import block_of
@@ -94,7 +93,7 @@ def upload_attempt(
             raise Unauthorized
         raise NodeNotFound(node_id)
     if shard.state is not TaskState.RUNNING:
-        raise StaleAttempt(f"{task_name(step, rank)} is not running; its outputs cannot be stored")
+        raise StaleAttempt(f"the workunit of node {node_id} is not running; its outputs cannot be stored")
     return HeldAttempt(step, rank, shard.attempt)
 
 

@@ -32,7 +32,7 @@ def unsuited(
 ) -> set[int]:
     """The tasks that the session cannot run, or failed while another worker can run them."""
     ranks = list(shards)
-    if session.types is not None and (step.settings.type not in session.types or _has_patterns(step)):
+    if session.client and matching.unfit_for_clients(step):
         return set(ranks)
     if session.space is not None and not _has_room(mill, session.space, step):
         return set(ranks)
@@ -48,13 +48,6 @@ def unsuited(
         for rank in failed_at
         if matching.other_capable_groups(mill, step, now, session=session, task=task_id(step, rank))
     }
-
-
-def _has_patterns(step: StepRow) -> bool:
-    """Whether a file of a step is a pattern that stands for several; AWE clients know single files only."""
-    listed = [file for name in ("inputs", "outputs", "predata") for file in step.spec.get(name) or ()]
-    names = [str(file.get(name) or "") for file in listed for name in ("name", "pattern")]
-    return any("*" in name or "?" in name for name in names)
 
 
 def _has_room(mill: Mill, space: int, step: StepRow) -> bool:

@@ -84,10 +84,12 @@ def register(
     source_ip: str = "",
     actor: Actor | None = None,
     profile: Mapping[str, Any] | None = None,
+    same_session: bool = False,
 ) -> WorkerRow:
     """Register a worker; `source_ip`: where its request came from. `actor`: None if it uses AWS directly.
 
-    `profile`: the description that a client of the AWE protocol sends.
+    `profile`: the description that a client of the AWE protocol sends. `same_session`: its process is known,
+    and keeps its tasks.
     """
     known = mill.workers.get(worker_id(registration.name))
     if actor:
@@ -116,7 +118,7 @@ def register(
         owner_token=actor.token_id if actor else "",
     )
     try:
-        worker = mill.workers.register(row, now=now)
+        worker = mill.workers.register(row, now=now, same_session=same_session)
     except NameTaken as error:
         raise Conflict(f"worker {registration.name!r}: {error.__doc__}") from error
     mill.worker_owners.discard(worker.id)

@@ -11,13 +11,16 @@ MAX_NAME = 64
 ANY_GROUP = "default"
 """The group of jobs without `clientgroups`; every AWE client serves it."""
 
+MAX_TASK_ID = 1_000
+_MAX_ADDRESS_BYTES = 150
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9-]*\Z")
 _NOT_IN_NAMES = re.compile(r"[^_a-zA-Z0-9-]")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_WORK_ID = re.compile(rf"({_UUID})_([^/]{{1,80}})_(\d{{1,7}})\Z", re.ASCII)
+_WORK_ID = re.compile(rf"({_UUID})_([^/]{{1,150}})_(\d{{1,7}})\Z", re.ASCII)
 _JOB_NODE = re.compile(rf"({_UUID})_(\d{{1,4}})_(\d{{1,4}})\Z", re.ASCII)
 _JOB_PREFIX = re.compile(_UUID + "_")
 _UUID_ONLY = re.compile(_UUID + r"\Z")
+_IN_ADDRESS = re.compile(r"[^\s\x00-\x1f\x7f/?#%,]{1,150}\Z")
 _NUMBERED_STEP = re.compile(r"task_(\d{1,7})\Z", re.ASCII)
 
 
@@ -71,6 +74,15 @@ def task_name(step: str) -> str:
     return found[1] if found else step
 
 
+def address_name(task_id: str, step: str) -> str:
+    """The name of a task in the ids of its workunits, which are parts of addresses and of lists with commas.
+
+    It is the id in the document, or the name of the step if an address or the name of a file cannot have it.
+    """
+    usable = _IN_ADDRESS.match(task_id) and len(task_id.encode()) <= _MAX_ADDRESS_BYTES
+    return task_id if usable else task_name(step)
+
+
 def decode_id(text: str) -> str:
     """An id of a path, which newer clients send as `base64:…`."""
     kind, _, encoded = text.partition(":")
@@ -88,9 +100,9 @@ def parse_work_id(text: str) -> WorkId | None:
     return WorkId(found[1], found[2], int(found[3])) if found else None
 
 
-def work_id(job_id: str, step: str, rank: int, total: int) -> str:
+def work_id(job_id: str, task: str, rank: int, total: int) -> str:
     """The id of a workunit: `{job id}_{task}_{rank}`, where splits count from 1."""
-    return f"{job_id}_{task_name(step)}_{rank + 1 if total > 1 else 0}"
+    return f"{job_id}_{task}_{rank + 1 if total > 1 else 0}"
 
 
 def parse_job_node(text: str) -> JobNode | None:

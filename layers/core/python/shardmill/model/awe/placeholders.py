@@ -1,4 +1,4 @@
-"""Placeholders of templates, such as `#jobname`, that the submitter did not fill in."""
+"""Placeholders of templates, such as `#jobname`, and `{{`, which is plain text in AWE documents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _VALUES = frozenset(("public", "userattr"))
 """Objects of free text whose values may be placeholders. Private values appear in no error."""
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\\\]|\\\\.)*\"")
 _WORD = re.compile(r"(?:^|(?<=[\s=@,:]))#([A-Za-z][A-Za-z0-9_]*)")
+_BRACES = re.compile(r"\$*\{\{")
+_LITERAL_BRACES = re.compile(r"\{\{ '(\$*\{\{)' \}\}")
 _COLOUR = re.compile(r"(?:[0-9A-Fa-f]{3,4}){1,2}\Z")
 
 
@@ -71,3 +73,16 @@ def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for each in value:
             yield from _texts(each, field)
+
+
+def literal(text: str) -> str:
+    """A text of an AWE document in which the engine finds no template.
+
+    A `$` before `{{` becomes a part of the value: a shell, whose rules apply to `args`, would read `${`.
+    """
+    return _BRACES.sub(r"{{ '\g<0>' }}", text)
+
+
+def plain_text(text: str) -> str:
+    """The text of a document again, from what `literal` made of it."""
+    return _LITERAL_BRACES.sub(r"\1", text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from shardmill.model.awe.faults import Faults
 from shardmill.model.awe.files import AweFile, read_files, read_outputs
-from shardmill.model.awe.names import step_name, without_job_id
+from shardmill.model.awe.names import MAX_NAME, MAX_TASK_ID, plain_name, step_name, without_job_id
 
 MAX_TASKS = 2_000
 MAX_WORK = 10_000
@@ -21,6 +21,8 @@ Rewired = Mapping[tuple[str, str], AweFile]
 class AweTask:
     id: str
     where: str
+    step: str
+    """The name of its step."""
     command: dict[str, Any]
     depends_on: tuple[str, ...] = ()
     inputs: dict[str, AweFile] = field(default_factory=dict)
@@ -32,13 +34,11 @@ class AweTask:
     part_index: str = ""
     part_options: str = ""
     max_part_mb: int = 0
-    """The limit of `partinfo`, in MB. The task's own limit, in units of the index, takes precedence."""
+    """The limit of `partinfo`, in MB; that of the task comes first, which counts units of the index."""
+    has_parts: bool = False
+    """Whether the document has `partinfo` for it."""
     skip: bool = False
     userattr: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def step(self) -> str:
-        return step_name(self.id)
 
     @property
     def parents(self) -> list[str]:
@@ -56,19 +56,36 @@ def read_tasks(value: Any, faults: Faults) -> dict[str, AweTask]:
         faults.add("tasks", f"has {len(value)} tasks; the limit is {MAX_TASKS}")
         return {}
     found: dict[str, AweTask] = {}
-    names: dict[str, str] = {}
     for at, each in enumerate(value):
         task = _task(faults.object(each, f"tasks[{at}]"), at, faults)
         if task.id in found:
-            faults.add(f"{task.where}.taskid", f"the id {task.id!r} is used twice")
-        elif task.step in names:
-            faults.add(f"{task.where}.taskid", f"{task.id!r} is too similar to {names[task.step]!r}")
+            faults.add(f"{task.where}.taskid", f"the id {task.id[:64]!r} is used twice")
         found.setdefault(task.id, task)
-        names.setdefault(task.step, task.id)
+    steps = _step_names(found)
+    found = {task.id: replace(task, step=steps[task.id]) for task in found.values()}
     found = {task.id: _with_short_references(task, found) for task in found.values()}
     if {*found} == {str(number) for number in range(len(found))}:
         return {str(number): found[str(number)] for number in range(len(found))}
     return found
+
+
+def _step_names(tasks: Iterable[str]) -> dict[str, str]:
+    """The name of the step of each task; those whose names are taken get a number.
+
+    Ids that are valid names come first, so that no other task has the name of their steps.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    last: dict[str, int] = {}
+    for task in sorted(tasks, key=lambda each: (not each.isdecimal(), plain_name(each) != each)):
+        name = base = step_name(task)
+        while name in taken:
+            last[base] = last.get(base, 1) + 1
+            number = f"-{last[base]}"
+            name = base[: MAX_NAME - len(number)] + number
+        names[task] = name
+        taken.add(name)
+    return names
 
 
 def _with_short_references(task: AweTask, tasks: Mapping[str, AweTask]) -> AweTask:
@@ -91,6 +108,8 @@ def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
     if not faults.text(command.get("name"), f"{where}.cmd.name").strip():
         faults.add(f"{where}.cmd.name", "is missing")
     task_id = faults.text(document.get("taskid"), f"{where}.taskid").strip() or str(at)
+    if len(task_id) > MAX_TASK_ID:
+        faults.add(f"{where}.taskid", f"must have at most {MAX_TASK_ID} characters")
     parts = faults.object(document.get("partinfo"), f"{where}.partinfo")
     total = faults.number(document.get("totalwork"), f"{where}.totalwork", default=1)
     if total > MAX_WORK:
@@ -98,6 +117,7 @@ def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
     return AweTask(
         id=task_id,
         where=where,
+        step="",
         command=command,
         depends_on=tuple(_references(document.get("dependsOn"), f"{where}.dependsOn", faults)),
         inputs=read_files(document.get("inputs"), f"{where}.inputs", faults),
@@ -109,6 +129,7 @@ def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
         part_index=faults.text(parts.get("index"), f"{where}.partinfo.index"),
         part_options=faults.text(parts.get("options"), f"{where}.partinfo.options"),
         max_part_mb=max(0, faults.number(parts.get("maxpartsize_mb"), f"{where}.partinfo.maxpartsize_mb")),
+        has_parts=bool(parts),
         skip=faults.flag(document.get("skip"), f"{where}.skip"),
         userattr=faults.attributes(document.get("userattr"), f"{where}.userattr"),
     )

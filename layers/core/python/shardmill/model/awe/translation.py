@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from shardmill.model.awe.faults import Faults
@@ -19,8 +20,11 @@ from shardmill.model.awe.files import (
     from_origin,
     with_node_of_url,
 )
+from shardmill.model.awe.names import task_name
+from shardmill.model.awe.placeholders import literal
 from shardmill.model.awe.tasks import AweTask, Rewired, ancestors_of, skippable
 from shardmill.model.definition.file_arguments import escape_unknown
+from shardmill.model.templates.render import TemplateError, render
 
 MAX_PRIVATE_BYTES = 8_000
 """API Gateway passes 10,240 bytes of headers."""
@@ -57,9 +61,11 @@ def step_of(
     }
     if task.userattr:
         step["userattr"] = task.userattr
+    if task.id != task_name(task.step):
+        step["taskid"] = task.id
     if skippable(task):
-        return {**step, "when": _NEVER}
-    return step | _split(task, {file.name: file for file in inputs}, store, faults)
+        return step | {"when": _NEVER} | _unsplit(task)
+    return step | (_split(task, {file.name: file for file in inputs}, store, faults) or _unsplit(task))
 
 
 def _resolved(file: AweFile, rewired: Rewired) -> AweFile:
@@ -80,14 +86,15 @@ def _input(file: AweFile, tasks: Mapping[str, AweTask], store: StoreOf) -> dict[
 
 def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     given, where = task.command, f"{task.where}.cmd"
-    command: dict[str, Any] = {"name": _literal(faults.text(given.get("name"), f"{where}.name").strip())}
+    command: dict[str, Any] = {"name": literal(faults.text(given.get("name"), f"{where}.name").strip())}
     files = [*task.inputs, *task.predata, *task.outputs]
     words = given.get("args_array")
     if isinstance(words, list) and words:
-        texts = [_literal(faults.text(each, f"{where}.args_array")) for each in words]
+        texts = [literal(faults.text(each, f"{where}.args_array")) for each in words]
         command["argsArray"] = [escape_unknown(each, files, split=False) for each in texts]
     elif args := faults.text(given.get("args"), f"{where}.args"):
-        command["args"] = escape_unknown(_literal(args), files, split=True)
+        command["args"] = escape_unknown(literal(args), files, split=True)
+        _check_quoting(command["args"], f"{where}.args", faults)
     if any("${" in each for each in (command.get("args", ""), *command.get("argsArray", ()))):
         command["expandVariables"] = True
     if description := faults.text(given.get("description"), f"{where}.description"):
@@ -98,7 +105,7 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     environ = faults.object(given.get("environ"), f"{where}.environ")
     variables = {
         kind: {
-            name: _literal(text)
+            name: literal(text)
             for name, text in faults.texts_of(environ.get(kind), f"{where}.environ.{kind}").items()
         }
         for kind in ("public", "private")
@@ -113,9 +120,12 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
     return command
 
 
-def _literal(text: str) -> str:
-    """Escape a text of an AWE document, so that the engine finds no template in it."""
-    return text.replace("{{", "{{ '{{' }}")
+def _check_quoting(args: str, where: str, faults: Faults) -> None:
+    """Find `{{` in places where its text cannot be inserted into the words of a command."""
+    try:
+        render(args, {}, quote=True)
+    except TemplateError:
+        faults.add(where, "{{ cannot stand inside ${…}, $(…), `…` or after a backslash; use args_array")
 
 
 def _split(task: AweTask, inputs: Mapping[str, AweFile], store: StoreOf, faults: Faults) -> dict[str, Any]:
@@ -124,6 +134,10 @@ def _split(task: AweTask, inputs: Mapping[str, AweFile], store: StoreOf, faults:
         return {}
     file = inputs.get(task.part_input) or (next(iter(inputs.values())) if len(inputs) == 1 else None)
     if not file:
+        if task.part_input:
+            named = ", ".join(map(repr, islice(inputs, 20))) or "none"
+            text = f"the task has no input {task.part_input[:256]!r}; its inputs: {named}"
+            faults.add(f"{task.where}.partinfo.input", text)
         return {}
     index = task.part_index or DEFAULT_INDEX
     if index not in INDEXES:
@@ -145,3 +159,16 @@ def _split(task: AweTask, inputs: Mapping[str, AweFile], store: StoreOf, faults:
     if limit := task.max_work_size or (task.max_part_mb if index in CHUNKED else 0):
         partition["maxUnits"] = limit
     return {"sharding": task.total_work, "partition": partition}
+
+
+def _unsplit(task: AweTask) -> dict[str, Any]:
+    """What the document says about a split of a task that is not split: documents answer it."""
+    if not task.has_parts:
+        return {}
+    parts = {
+        "input": task.part_input,
+        "index": task.part_index,
+        "maxpartsize_mb": task.max_part_mb,
+        "options": task.part_options,
+    }
+    return {"partinfo": parts}

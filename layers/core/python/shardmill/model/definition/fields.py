@@ -139,6 +139,14 @@ class StepDefine(Model):
     userattr: dict[str, str] = Field(
         default_factory=dict, description="attributes of the step for AWE clients, in addition to `info`"
     )
+    taskid: str | None = Field(
+        default=None,
+        max_length=1_000,
+        description="the id of the AWE task that the step was made of, if its name is another",
+    )
+    partinfo: dict[str, str | int] | None = Field(
+        default=None, description="`partinfo` of an AWE task that is not split, as it was submitted"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any
 
 from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
+from shardmill.store.keys import Partition
 from shardmill.store.rows import JobRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
+
+
+def _partitions(states: Collection[str]) -> list[Partition]:
+    """The partitions of an index with the jobs in some states, or with all."""
+    return [place for state in states for place in indexes.jobs_in(state)] or indexes.all_jobs()
 
 
 class AweJobs:
@@ -42,9 +48,11 @@ class AweJobs:
         Only entries of an index are counted, at most `most`; the rows of the page alone are read.
         """
         index = indexes.STATE if states else indexes.LIST
-        partitions = [place for state in states for place in indexes.jobs_in(state)] or indexes.all_jobs()
         entries = merge(
-            *(self._table.query(place, index=index, newest_first=newest_first) for place in partitions),
+            *(
+                self._table.query(place, index=index, newest_first=newest_first)
+                for place in _partitions(states)
+            ),
             key=lambda entry: str(entry[indexes.LIST_SORT]),
             reverse=newest_first,
         )
@@ -54,6 +62,31 @@ class AweJobs:
                 wanted.append(keys.key_of(entry))
         found = map(JobRow.from_item, self._table.batch_get(wanted)) if wanted else ()
         return sorted(found, key=lambda job: job.jid, reverse=newest_first), total
+
+    def scan(
+        self,
+        states: Collection[str],
+        *,
+        newest_first: bool,
+        beyond: int | None,
+        most: int,
+        only: Sequence[str],
+    ) -> Iterator[JobRow]:
+        """The jobs in some states, or all, in the order of their numbers, read up to `most` at a time.
+
+        `beyond`: only those behind this number. `only`: the attributes to read; all if it is empty.
+        """
+        between = indexes.jobs_before(beyond) if newest_first else indexes.jobs_after(beyond)
+        items = indexes.listed_rows(
+            self._table,
+            _partitions(states),
+            indexes.STATE if states else indexes.LIST,
+            limit=most,
+            between=between,
+            newest_first=newest_first,
+            only=only,
+        )
+        return map(JobRow.from_item, items)
 
     def _changed(self, update: Update) -> bool:
         try:
