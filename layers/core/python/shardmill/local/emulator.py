@@ -122,7 +122,7 @@ def main() -> None:
     emulator_quirks.disable_docker(app)
     emulator_quirks.unlock_stacks(import_module("ministack.services.cloudformation"))
     emulator_quirks.skip_start_delay(stepfunctions)
-    emulator_quirks.shorten_receive_polling(import_module("ministack.services.sqs"))
+    emulator_quirks.wake_waiting_receives(import_module("ministack.services.sqs"))
     functions = app._get_module("lambda_svc")
     emulator_quirks.keep_transaction_digests(app._get_module("dynamodb"))
     emulator_quirks.keep_no_events(import_module("ministack.services.eventbridge"))
