@@ -24,7 +24,7 @@ from shardmill.local import emulator_quirks
 from shardmill.local.dev_commands import answering_after, with_commands
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE
 from shardmill.local.front import with_front
-from shardmill.local.function_processes import share_layers, share_processes
+from shardmill.local.function_processes import answer_without_delay, share_layers, share_processes
 from shardmill.local.journal import Journal
 from shardmill.local.recorded_changes import RecordedChanges
 from shardmill.local.saved_state import CorruptState, StateFiles
@@ -131,6 +131,7 @@ def main() -> None:
     runtime = import_module("ministack.core.lambda_runtime")
     share_processes(functions, runtime)
     share_layers(runtime)
+    answer_without_delay(runtime)
     _raise_descriptor_limit()
     state = _State.of(app, Path(os.environ["STATE_DIR"]))
     app._load_persisted_state = state.restore
