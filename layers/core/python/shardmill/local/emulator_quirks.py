@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from shardmill.local.dev_commands import WaitingReceives
 from shardmill.local.environment import REGION
-from shardmill.local.waiting_receives import WaitingReceives
 
 START_DELAY = 0.15
 RESTARTED = "States.ServiceRestart"
