@@ -1,5 +1,5 @@
-"""What `dev` adds to the emulator's HTTP server: its commands, API answers that wait for the disk, and receive
-calls that are woken when a message may have become visible."""
+"""What `dev` adds to the emulator: its commands, API answers that wait for the disk, and receive calls that
+are woken when a message may have become visible."""
 
 from __future__ import annotations
 
