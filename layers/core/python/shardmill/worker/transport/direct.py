@@ -68,7 +68,7 @@ class DirectTransport:
 
     def __init__(self, settings: Settings, clock: MeasuredClock | None = None) -> None:
         self._queues = DeferredDeletes(clients.sqs(), settings.dead_queue)
-        self._mill = replace(Mill.connect(settings), queues=self._queues)
+        self._mill: Mill = replace(Mill.connect(settings), queues=self._queues)
         self._clock = clock or MeasuredClock()
         self._dynamodb = clients.dynamodb()
         self._clock.watch(self._dynamodb)
