@@ -8,6 +8,7 @@ from typing import Any
 from shardmill.aws.queues import Message
 from shardmill.worker.transport import deletions
 from shardmill.worker.transport.deletions import DeferredDeletes
+from support.waits import run_until
 
 
 class Client:
@@ -79,3 +80,15 @@ def test_too_many_pending_deletions_are_waited_for(monkeypatch: Any) -> None:
     assert not waiting.is_alive()
     assert deferred.finish(10)
     assert sorted(handle for call in client.calls for handle in call) == ["a", "b", "c", "d"]
+
+
+def test_the_thread_ends_when_it_is_idle(monkeypatch: Any) -> None:
+    monkeypatch.setattr(deletions, "_IDLE_SECONDS", 0.01)
+    client = Client()
+    client.allow.release(2)
+    deferred = queues(client)
+    for handle in "ab":
+        deferred.delete(messages(handle))
+        assert deferred.finish(10)
+        run_until(lambda: deferred._thread is None)
+    assert client.calls == [["a"], ["b"]]

@@ -20,6 +20,9 @@ log = logging.getLogger("shardmill.worker")
 MAX_PENDING = 1_000
 """Of more messages, `delete` waits until some are deleted."""
 
+_IDLE_SECONDS = 1.0
+"""After this time without messages, the thread ends; the next deletion starts another one."""
+
 
 class DeferredDeletes(Queues):
     def __init__(self, client: SQSClient, dead_queue: str) -> None:
@@ -44,7 +47,9 @@ class DeferredDeletes(Queues):
             with self._changed:
                 self._deleting = 0
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._pending)
+                if not self._changed.wait_for(lambda: self._pending, _IDLE_SECONDS):
+                    self._thread = None
+                    return
                 taken, self._pending = self._pending, []
                 self._deleting = len(taken)
             try:
