@@ -9,9 +9,10 @@ import pytest
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.fair_share import DEFAULT_WINDOW
 from shardmill.engine.tasks.lease import lease
-from shardmill.model.blocks import BLOCK_SIZE, block_count
+from shardmill.model.blocks import BLOCK_SIZE, UNTOUCHED, block_count
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import StepRow
+from shardmill.store.shards import BlockChanged
 from shardmill.store.tasks.keys import TASK_PARTITIONS
 from shardmill.store.tasks.results import TaskOutput
 from support.aws_rules.faults import Faults
@@ -67,6 +68,19 @@ def test_the_open_blocks_of_a_million_tasks_are_read_with_one_query_for_each_par
     assert faults.meter.calls == {"dynamodb.BatchGetItem": 1, "dynamodb.Query": TASK_PARTITIONS}
     counts = shards.counts([MILLION])[0]
     assert (counts[TaskState.SUCCESS], counts.total()) == (5, MILLION.total)
+
+
+def test_a_lease_is_refused_with_the_block_if_a_task_has_changed_or_it_is_swept(runner: JobRunner) -> None:
+    shards = runner.mill.shards
+    leased = UNTOUCHED.evolve(state=TaskState.RUNNING, attempt=1, worker="w.1", time=1)
+    shards.lease(MILLION, 1, {64: None, 65: None}, {64: leased, 65: leased})
+    with pytest.raises(BlockChanged) as refused:
+        shards.lease(MILLION, 1, {65: None, 66: None}, {65: leased, 66: leased})
+    assert dict(refused.value.block.shards) == {0: leased, 1: leased}
+    shards.sweep(MILLION, refused.value.block, {})
+    with pytest.raises(BlockChanged) as refused:
+        shards.lease(MILLION, 1, {66: None}, {66: leased})
+    assert refused.value.block.swept
 
 
 def test_few_blocks_are_read_by_their_keys(runner: JobRunner, faults: Faults) -> None:

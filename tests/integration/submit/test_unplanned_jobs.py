@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shardmill.aws.machines import Machines
+from shardmill.engine.jobs.plan import plan
 from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
@@ -303,3 +304,47 @@ def test_the_answer_of_a_very_large_job_fits_into_a_response(runner: JobRunner) 
         assert len(job["steps"]) == 2000
         assert len(json.dumps(json.dumps(job))) < 6_000_000
     assert runner.step("s1")["params"] == params
+
+
+def test_a_job_that_starts_at_once_is_planned_with_the_bindings_of_its_submission(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its submission checked them; reading them again would cost two calls in every Job."""
+    runner.define({"stepName": "a"}, {"stepName": "b", "type": "shell", "content": "true"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Machines, "start_job", lambda *_, **__: None)
+        runner.submit()
+    runner.cloud.http("PUT", "/v1/groups/shells", {"types": ["shell"]})
+    assert job_row(runner).bound == {}
+    plan(runner.mill, job_row(runner).id, 1, runner.worker.clock())
+    assert [runner.row(index).groups for index in range(2)] == [["default"], ["default"]]
+    runner.submit("t2")
+    runner.cloud.run_until(lambda: runner.mill.jobs.steps(job_row(runner, "t2").id, 1))
+    assert job_row(runner, "t2").bound == {"shell": ["shells"]}
+    assert [runner.row(index, "t2").groups for index in range(2)] == [["default"], ["shells"]]
+
+
+def test_a_job_that_waited_is_planned_with_the_bindings_of_its_start(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    runner.cloud.http("PUT", "/v1/groups/shells", {"types": ["shell"]})
+    meet_dependency(runner)
+    runner.cloud.run_until(lambda: runner.mill.jobs.steps(job_row(runner).id, 1))
+    assert runner.row(0).groups == ["shells"]
+
+
+def test_planning_a_second_job_of_a_definition_does_not_read_the_definition_again(
+    runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define({"stepName": "a"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Machines, "start_job", lambda *_, **__: None)
+        for trigger in ("t1", "t2"):
+            runner.submit(trigger)
+    reads = []
+    for trigger in ("t1", "t2"):
+        job = job_row(runner, trigger)
+        faults.meter.reset()
+        assert plan(runner.mill, job.id, 1, runner.worker.clock())
+        reads.append(faults.meter.calls["dynamodb.GetItem"])
+        assert faults.meter.calls["dynamodb.BatchGetItem"] == 0
+    assert reads[1] < reads[0]

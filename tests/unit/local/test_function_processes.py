@@ -1,5 +1,6 @@
 """Invocations wait for a free process of their function before another one is started."""
 
+import inspect
 import threading
 import time
 from types import SimpleNamespace
@@ -129,3 +130,48 @@ def test_waiting_ends_when_the_processes_are_removed(service: Service, runtime: 
     service.finish.release(2)
     first.join(10)
     second.join(10)
+
+
+def process_with_log(*lines: str, running: bool = True) -> tuple[Any, list[dict[str, Any]]]:
+    """A process of MiniStack with these lines in its log, and the calls of MiniStack's own method."""
+    calls: list[dict[str, Any]] = []
+
+    class Worker(lambda_runtime.Worker):  # type: ignore[misc]
+        def _drain_stderr_bounded(self, **options: Any) -> str:
+            calls.append(options)
+            return "all"
+
+    function_processes.answer_without_delay(SimpleNamespace(Worker=Worker))
+    process = Worker("f", CONFIG, b"")
+    process._proc = object() if running else None
+    for line in lines:
+        process._stderr_queue.put(line)
+    return process, calls
+
+
+def test_an_answer_does_not_wait_for_more_lines_of_the_log() -> None:
+    process, calls = process_with_log("first", "second")
+    assert process._drain_stderr_bounded() == "first\nsecond"
+    assert process._drain_stderr_bounded() == ""
+    assert not calls
+
+
+def test_a_late_line_is_logged_with_the_next_invocation() -> None:
+    process, _ = process_with_log("first")
+    assert process._drain_stderr_bounded() == "first"
+    process._stderr_queue.put("late")
+    process._stderr_queue.put("next")
+    assert process._drain_stderr_bounded() == "late\nnext"
+
+
+def test_the_log_of_a_process_that_ended_is_read_completely() -> None:
+    process, calls = process_with_log(running=False)
+    assert process._drain_stderr_bounded(first_line_wait=0.1) == "all"
+    assert calls == [{"first_line_wait": 0.1}]
+
+
+def test_ministack_waits_for_more_lines_of_the_log() -> None:
+    """Without this, `answer_without_delay` is not needed."""
+    source = inspect.getsource(lambda_runtime.Worker._drain_stderr_bounded)
+    assert "idle_confirm: float = 0.005" in source
+    assert "self._drain_stderr_bounded()" in inspect.getsource(lambda_runtime.Worker.invoke)

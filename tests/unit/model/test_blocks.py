@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.model import blocks
-from shardmill.model.blocks import Block, Shard
+from shardmill.model.blocks import Block, Shard, StoredShards
 from shardmill.model.states import TaskState
 from shardmill.store.tasks import keys as task_keys
 
@@ -83,3 +83,18 @@ def test_a_block_counts_every_shard_once(size: int, known: dict[int, Shard], swe
     counts = block.counts()
     assert sum(counts.values()) == size
     assert block.finished == all(state.ended for state in counts)
+
+
+@given(st.integers(1, 64), st.dictionaries(st.integers(0, 63), shards), st.booleans())
+def test_a_stored_block_equals_the_one_that_was_written(
+    size: int, known: dict[int, Shard], swept: bool
+) -> None:
+    written = Block(3, size, {slot: shard for slot, shard in known.items() if slot < size}, swept)
+    entries = {slot: shard.encode() for slot, shard in written.shards.items()}
+    stored = Block(3, size, StoredShards(entries), swept)
+    assert stored == written
+    assert list(stored.items()) == list(written.items())
+    assert list(stored.touched()) == list(written.touched())
+    assert (stored.finished, stored.counts()) == (written.finished, written.counts())
+    assert (stored.last_end(), stored.compute_ms()) == (written.last_end(), written.compute_ms())
+    assert all((slot in stored.shards) == (slot in written.shards) for slot in range(64))

@@ -131,6 +131,17 @@ def test_a_cached_row_is_replaced_only_if_it_is_the_one_that_was_read() -> None:
     assert cache.get(["k"], lambda _: {}, now=1_001) == {}  # the age is that of the first
 
 
+def test_a_full_cache_is_cleared() -> None:
+    cache: TtlCache[str, str] = TtlCache(1_000, size=2)
+    for key in "abc":
+        cache.get([key], lambda wanted: dict.fromkeys(wanted, "known"), now=0)
+    assert cache.get("abc", lambda wanted: dict.fromkeys(wanted, "read again"), now=0) == {
+        "a": "read again",
+        "b": "read again",
+        "c": "known",
+    }
+
+
 def test_a_group_with_several_priorities_is_cached_for_a_shorter_time() -> None:
     group = GroupRow("default", "pull", 60, ["high", "normal", "low"], 1, 0, 0)
     mixed = group.evolve(lanes={"1": [1], "7": [0]})

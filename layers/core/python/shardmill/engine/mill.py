@@ -21,7 +21,7 @@ from shardmill.store.awe.jobs import AweJobs
 from shardmill.store.awe.nodes import Nodes
 from shardmill.store.awe.server import ServerIdentities
 from shardmill.store.child_starts import ChildStarts
-from shardmill.store.definitions import Definitions
+from shardmill.store.definitions import Definition, Definitions
 from shardmill.store.due.deadlines import Deadlines
 from shardmill.store.due.watches import Watches
 from shardmill.store.groups import Groups
@@ -51,7 +51,9 @@ MIXED_GROUP_CACHE_MS = 1_000
 WORKER_CACHE_MS = 3_000
 EMPTY_QUEUE_MS = 1_000
 OWNER_CACHE_MS = 60_000
+DEFINITION_CACHE_MS = 60_000
 _MAX_CACHED = 2_000
+_MAX_DEFINITIONS = 20
 
 MembersPage = tuple[str, str, str]
 """A group, a program, and the id of the worker before a page of the group's workers that run the program."""
@@ -94,6 +96,8 @@ class Mill:
     """The token that registered a worker, and its groups."""
     empty_queues: TtlCache[str, bool]
     """The queues without a message a moment ago."""
+    recent_definitions: TtlCache[tuple[str, int], Definition]
+    """By job name and version, which never changes."""
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -132,6 +136,7 @@ class Mill:
             recent_workers=TtlCache(WORKER_CACHE_MS),
             worker_owners=TtlCache(OWNER_CACHE_MS),
             empty_queues=TtlCache(EMPTY_QUEUE_MS),
+            recent_definitions=TtlCache(DEFINITION_CACHE_MS, size=_MAX_DEFINITIONS),
         )
 
     def forget_workers(self, groups: Iterable[str]) -> None:
@@ -147,9 +152,12 @@ class Mill:
 class TtlCache(Generic[K, V]):
     """Rows read recently, shared by the threads of a process."""
 
-    def __init__(self, keep_ms: int, most_ms: Callable[[V], int] | None = None) -> None:
-        """`most_ms`: a shorter time for some rows."""
+    def __init__(
+        self, keep_ms: int, most_ms: Callable[[V], int] | None = None, *, size: int = _MAX_CACHED
+    ) -> None:
+        """`most_ms`: a shorter time for some rows; `size`: of how many rows all are dropped."""
         self._keep_ms = keep_ms
+        self._size = size
         self._most_ms = most_ms
         self._rows: dict[K, tuple[int, V]] = {}
 
@@ -168,7 +176,7 @@ class TtlCache(Generic[K, V]):
                 missing.append(key)
         if missing:
             found = dict(read(missing))
-            if len(self._rows) > _MAX_CACHED:
+            if len(self._rows) >= self._size:
                 self._rows.clear()
             self._rows.update({key: (now, row) for key, row in found.items()})
             known |= found

@@ -24,7 +24,7 @@ from shardmill.local import emulator_quirks
 from shardmill.local.dev_commands import answering_after, with_commands
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE
 from shardmill.local.front import with_front
-from shardmill.local.function_processes import share_layers, share_processes
+from shardmill.local.function_processes import answer_without_delay, share_layers, share_processes
 from shardmill.local.journal import Journal
 from shardmill.local.recorded_changes import RecordedChanges
 from shardmill.local.saved_state import CorruptState, StateFiles
@@ -123,7 +123,7 @@ def main() -> None:
     emulator_quirks.disable_docker(app)
     emulator_quirks.unlock_stacks(import_module("ministack.services.cloudformation"))
     emulator_quirks.skip_start_delay(stepfunctions)
-    emulator_quirks.shorten_receive_polling(import_module("ministack.services.sqs"))
+    emulator_quirks.wake_waiting_receives(import_module("ministack.services.sqs"))
     functions = app._get_module("lambda_svc")
     emulator_quirks.keep_transaction_digests(app._get_module("dynamodb"))
     emulator_quirks.keep_no_events(import_module("ministack.services.eventbridge"))
@@ -132,6 +132,7 @@ def main() -> None:
     runtime = import_module("ministack.core.lambda_runtime")
     share_processes(functions, runtime)
     share_layers(runtime)
+    answer_without_delay(runtime)
     _raise_descriptor_limit()
     state = _State.of(app, Path(os.environ["STATE_DIR"]))
     app._load_persisted_state = state.restore

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from shardmill.local.dev_commands import WaitingReceives
 from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
-POLL_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
 RESUMED_TOGETHER = 2
 KEPT_EXECUTIONS = 100
@@ -96,9 +96,10 @@ def skip_start_delay(stepfunctions: Any) -> None:
     )
 
 
-def shorten_receive_polling(sqs: Any) -> None:
-    """Make long polling look for messages more often than every 0.1 s; AWS returns them as they arrive."""
-    sqs.asyncio = _ModuleWithSleep(sqs.asyncio, lambda seconds: min(seconds, POLL_SECONDS))
+def wake_waiting_receives(sqs: Any) -> None:
+    """Make long polling look for messages as soon as one is sent or released, as AWS does, not only every
+    0.1 s. MiniStack wakes the pollers of its event source mappings at these moments, but not receivers."""
+    sqs.asyncio = sqs.esm_wake = WaitingReceives(sqs.asyncio, sqs.esm_wake)
 
 
 class InterruptedExecutions:

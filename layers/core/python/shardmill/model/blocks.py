@@ -100,6 +100,30 @@ UNTOUCHED = Shard()
 SWEPT = Shard(state=TaskState.KILLED)
 
 
+class StoredShards(Mapping[int, Shard]):
+    """Encoded shards by their place in a block, decoded when they are read: few of a block are."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[int, str]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, at: int) -> Shard:
+        return Shard.decode(self._entries[at])
+
+    def __contains__(self, at: object) -> bool:
+        return at in self._entries
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def states(self) -> Iterator[TaskState]:
+        return map(state_of, self._entries.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """The shards of a block that have a value; if `swept`, the others are killed and cannot be leased."""
@@ -121,12 +145,22 @@ class Block:
         first = self.number * BLOCK_SIZE
         return ((first + at, shard) for at, shard in self.shards.items())
 
+    def _states(self) -> Iterator[TaskState]:
+        """The states of the shards that have a value."""
+        if isinstance(self.shards, StoredShards):
+            return self.shards.states()
+        return (shard.state for shard in self.shards.values())
+
     @property
     def finished(self) -> bool:
-        return all(shard.state.ended for _, shard in self.items())
+        complete = self.swept or len(self.shards) == self.size
+        return complete and all(state.ended for state in self._states())
 
     def counts(self) -> Counter[TaskState]:
-        return Counter(shard.state for _, shard in self.items())
+        found = Counter(self._states())
+        if others := self.size - len(self.shards):
+            found[(SWEPT if self.swept else UNTOUCHED).state] += others
+        return found
 
     def last_end(self) -> int:
         """When the last task was reported; 0 if none was leased."""

@@ -53,6 +53,7 @@ class JobRow(Row):
     notifying: Mapping[str, str] = json_field()  # how far its dependents were notified, if not all
     owed: bool = False  # it changed before its success was passed on to all children
     groups: AbstractSet[str] = field(default_factory=frozenset)
+    bound: Mapping[str, list[str]] | None = json_field(lambda: None)  # the groups of its step types then
     concurrency: int | None = None
     unique: str = ""
     schedule_id: str = ""

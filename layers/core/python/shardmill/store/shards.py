@@ -11,6 +11,7 @@ from itertools import chain, islice
 from shardmill.model.blocks import (
     Block,
     Shard,
+    StoredShards,
     block_count,
     block_size,
     blocks_of_set,
@@ -71,14 +72,18 @@ class Shards(TaskResults):
         Returns the new block. Raises BlockChanged with the present block, and changes nothing, if a value
         differs or, with `unswept`, if the block is swept.
         """
-        update = Update(task_keys.block(*step.key, number))
-        update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
-        update.if_all_equal(
-            {_slot(rank): shard.encode() if shard else None for rank, shard in expected.items()}
-        )
-        if unswept:
-            update.if_equal(swept=None)
+        update = _change(step, number, expected, wanted, unswept=unswept)
         return self._apply(step, number, update)
+
+    def lease(
+        self, step: StepRow, number: int, expected: Mapping[int, Shard | None], leased: Mapping[int, Shard]
+    ) -> None:
+        """Set shards of a block that is not swept, as `change` does, without reading the block."""
+        update = _change(step, number, expected, leased, unswept=True)
+        try:
+            self._table.update(update)
+        except ConditionFailed as failed:
+            raise BlockChanged(_block(step.total, number, failed.old or {})) from failed
 
     def sweep(self, step: StepRow, block: Block, wanted: Mapping[int, Shard]) -> Block:
         """Mark a block so that none of its tasks can be leased, and set the final values of some shards."""
@@ -256,6 +261,21 @@ def _open_in(parts: Iterable[BlockSet]) -> set[int]:
     return {number for part in parts for number in part.open}
 
 
+def _change(
+    step: StepRow,
+    number: int,
+    expected: Mapping[int, Shard | None],
+    wanted: Mapping[int, Shard],
+    *,
+    unswept: bool,
+) -> Update:
+    """An update of shards of a block, on condition that they have their expected values."""
+    update = Update(task_keys.block(*step.key, number))
+    update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
+    update.if_all_equal({_slot(rank): shard.encode() if shard else None for rank, shard in expected.items()})
+    return update.if_equal(swept=None) if unswept else update
+
+
 def _slot(rank: int) -> str:
     return str(rank % 64)
 
@@ -274,5 +294,5 @@ def _states(step: StepRow, item: Item) -> Counter[TaskState]:
 
 
 def _block(total: int, number: int, item: Item) -> Block:
-    shards = {int(name): Shard.decode(value) for name, value in item.items() if name.isdigit()}
-    return Block(number, block_size(total, number), shards, swept="swept" in item)
+    entries = {int(name): value for name, value in item.items() if name.isdigit()}
+    return Block(number, block_size(total, number), StoredShards(entries), swept="swept" in item)

@@ -12,6 +12,8 @@ from shardmill.model.definition import step_override
 from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.definition.step_override import StepOverride
 from shardmill.model.definition.task_count import total
+from shardmill.model.states import JobState
+from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
 
 DEFAULT_GROUP = "default"
@@ -39,6 +41,13 @@ def read_bound_groups(mill: Mill) -> dict[str, list[str]]:
 def bound_groups_for(mill: Mill, define: JobDefine) -> BoundGroups:
     """Return the groups bound to step types; reads nothing if every step names its own."""
     return {} if all(step.worker_groups for step in define.steps) else read_bound_groups(mill)
+
+
+def bound_groups_of(mill: Mill, define: JobDefine, job: JobRow) -> BoundGroups:
+    """Return the groups bound to the step types of a Job: those of its submission if it starts at once."""
+    if job.state is JobState.INIT and job.run == 1 and job.bound is not None:
+        return job.bound
+    return bound_groups_for(mill, define)
 
 
 def effective(
@@ -91,7 +100,21 @@ def tasks_known_before(steps: Iterable[StepDefine]) -> int:
 
 def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:
     """The definition in the version that a Job was submitted with."""
-    saved = mill.definitions.version(job.job_name, job.version)
+    return _parsed(job, mill.definitions.version(job.job_name, job.version))
+
+
+def recent_definition(mill: Mill, job: JobRow, now: int) -> JobDefine:
+    """The same, read once for several Jobs that one process plans soon after each other."""
+    key = job.job_name, job.version
+
+    def read(_: object) -> dict[tuple[str, int], Definition]:
+        saved = mill.definitions.version(*key)
+        return {key: saved} if saved else {}
+
+    return _parsed(job, mill.recent_definitions.get([key], read, now).get(key))
+
+
+def _parsed(job: JobRow, saved: Definition | None) -> JobDefine:
     if not saved:
         raise DefinitionNotFound(job.job_name, job.version)
     return JobDefine.model_validate(saved.document)

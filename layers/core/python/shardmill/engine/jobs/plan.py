@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmill.engine.continuation import Budget, continue_soon
-from shardmill.engine.jobs.effective import bound_groups_for, effective_steps, pinned_definition
+from shardmill.engine.jobs.effective import bound_groups_of, effective_steps, recent_definition
 from shardmill.engine.jobs.graph import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
@@ -26,8 +26,8 @@ def plan(mill: Mill, job_id: str, run: int, now: int, budget: Budget | None = No
         return False
     if job.files_pending and not copy_files(mill, job, now):
         return False
-    define = pinned_definition(mill, job)
-    nodes = graph(effective_steps(define, job, bound_groups_for(mill, define)), job, now)
+    define = recent_definition(mill, job, now)
+    nodes = graph(effective_steps(define, job, bound_groups_of(mill, define, job)), job, now)
     budget = budget or Budget()
     if job.run > 1:
         from shardmill.engine.jobs.carry_over import carry_over  # only reruns need it

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from shardmill.engine.errors import Conflict, DefinitionNotFound, JobEnded, StepNotFound
-from shardmill.engine.jobs.effective import bound_groups_for, effective_steps, pinned_definition
+from shardmill.engine.jobs.effective import bound_groups_of, effective_steps, pinned_definition
 from shardmill.engine.jobs.graph import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.kill import is_complete
@@ -68,7 +68,7 @@ def _with_missing(mill: Mill, job: JobRow, present: Sequence[StepRow]) -> list[S
         define = pinned_definition(mill, job)
     except (DefinitionNotFound, ValidationError):
         return list(present)  # it cannot be planned either; its notes say why
-    nodes = nodes_to_plan(job, effective_steps(define, job, bound_groups_for(mill, define)))
+    nodes = nodes_to_plan(job, effective_steps(define, job, bound_groups_of(mill, define, job)))
     superseded = _superseded(job)
     if job.run > 1 and not superseded:
         from shardmill.engine.jobs.carry_over import keep_steps, last_planned  # only reruns need it

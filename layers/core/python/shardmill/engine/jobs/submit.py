@@ -189,7 +189,10 @@ def build_job(
         replaces=origin.replaces,
     )
     job = with_deadline(job, define, max(job.moment if origin.on_time else now, job.not_before or 0))
-    specs = effective_steps(define, job, reads.bound_groups(mill, define))
+    bound = reads.bound_groups(mill, define)
+    types = {step.type for step in define.steps}
+    job = job.evolve(bound={kind: names for kind, names in bound.items() if kind in types})
+    specs = effective_steps(define, job, bound)
     ignored = ignored_steps(job)
     run = [spec for spec in specs if spec.step_name not in ignored]
     counted = tasks_known_before(run) if mill.settings.limits.any else None

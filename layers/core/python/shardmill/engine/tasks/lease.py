@@ -15,7 +15,7 @@ from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
-from shardmill.engine.tasks import bounce, completion, delivery, holders
+from shardmill.engine.tasks import bounce, completion, delivery, holders, retry
 from shardmill.engine.tasks.attempts import LOST, store_unreported
 from shardmill.engine.tasks.messages import lease_time, postpone, seconds_until
 from shardmill.engine.tasks.retry import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
@@ -180,9 +180,13 @@ def lease_block(mill: Mill, batch: LeaseBatch, step: StepRow, number: int, ranks
             verdicts = {rank: verdict for rank, verdict in verdicts.items() if isinstance(verdict, Take)}
         changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
         try:
-            if changes:
-                expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
-                block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
+            expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
+            if changes and not retry.any_of(verdicts.values(), End, Settled):
+                mill.shards.lease(step, number, expected, changes)
+            elif changes:
+                block = mill.shards.change(
+                    step, number, expected, changes, unswept=retry.any_of(verdicts.values(), Take)
+                )
         except BlockChanged as changed:
             block = changed.block
             if block.swept and not step.stopping:
@@ -225,10 +229,6 @@ def _decide(
     }
 
 
-def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
-    return any(isinstance(verdict, Take) for verdict in verdicts.values())
-
-
 def _apply(
     mill: Mill,
     batch: LeaseBatch,
@@ -250,7 +250,7 @@ def _apply(
         elif isinstance(verdict, Wait):
             waits.append((rank, message, seconds_until(verdict.ms, 0)))
     postpone(mill, step, waits, batch.now)
-    if _any_taken(verdicts):
+    if retry.any_of(verdicts.values(), Take):
         _mark_running(mill, batch, step)
     lost = {
         rank: known[rank]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -94,6 +95,10 @@ class Settled:
 
 
 Verdict = Take | End | Bounce | Wait | Settled
+
+
+def any_of(verdicts: Iterable[Verdict], *kinds: type[Verdict]) -> bool:
+    return any(isinstance(verdict, kinds) for verdict in verdicts)
 
 
 def on_delivery(

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import ceil
 from threading import Lock
 
@@ -27,11 +28,13 @@ from shardmill.store.workers import Tally
 from shardmill.worker.logs import BucketLogs, LogStore
 from shardmill.worker.transport.base import WORKER_SUSPENDED, FileUrls, Refused, TransportError, handed_back
 from shardmill.worker.transport.clock import MeasuredClock
+from shardmill.worker.transport.deletions import DeferredDeletes
 from shardmill.worker.transport.engine import EngineFileUrls, translate_errors
 from shardmill.worker.transport.lanes import Lane, Lanes
 
 log = logging.getLogger("shardmill.worker")
 
+_LAST_DELETES_SECONDS = 2.0
 _ANY_GROUP = "default"  # read to measure the clock; it need not exist
 
 
@@ -64,11 +67,13 @@ class DirectTransport:
     largest_batch = BATCH
 
     def __init__(self, settings: Settings, clock: MeasuredClock | None = None) -> None:
-        self._mill = Mill.connect(settings)
+        self._queues = DeferredDeletes(clients.sqs(), settings.dead_queue)
+        self._mill: Mill = replace(Mill.connect(settings), queues=self._queues)
         self._clock = clock or MeasuredClock()
         self._dynamodb = clients.dynamodb()
         self._clock.watch(self._dynamodb)
-        self._lanes: Lanes[Message] = Lanes(self._mill.queues)
+        self._lanes: Lanes[Message] = Lanes(self._queues)
+        self._closed = False
         self._row: WorkerRow | None = None
         self._settled_at = 0.0
         self._totals = _PendingTotals()
@@ -168,6 +173,8 @@ class DirectTransport:
         self._totals.add(tally)
         if tally.skip:
             self._write_totals()
+        if self._closed:
+            self._queues.finish(_LAST_DELETES_SECONDS)
         return reported
 
     def _write_totals(self) -> None:
@@ -192,6 +199,8 @@ class DirectTransport:
     def close(self) -> None:
         self._lanes.close()
         self._clock.unwatch(self._dynamodb)
+        self._closed = True
+        self._queues.finish(_LAST_DELETES_SECONDS)
 
     def join(self, timeout: float) -> None:
         """After `close`, wait for the receive calls that are still pending."""
