@@ -7,7 +7,6 @@ import platform
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
 from botocore.exceptions import ConnectionError as NotConnected
@@ -15,6 +14,7 @@ from botocore.exceptions import ConnectionError as NotConnected
 from shardmill.aws.credentials import new_session
 
 if TYPE_CHECKING:
+    import boto3
     from types_boto3_dynamodb import DynamoDBClient
     from types_boto3_events import EventBridgeClient
     from types_boto3_s3 import S3Client
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 def _user_agent() -> str:
     """The User-Agent of all calls. botocore would put its own together twice in each, a sixth of a call."""
+    import boto3  # before botocore, it would make the import of this module slower
+
     python, system = platform.python_version(), f"{platform.system()}/{platform.release()}"
     parts = [f"Boto3/{boto3.__version__} Python/{python} {system}"]
     for name, variable in (("exec-env", "AWS_EXECUTION_ENV"), ("app", "AWS_SDK_UA_APP_ID")):
