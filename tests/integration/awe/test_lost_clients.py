@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.api.awe import request, work
+from shardmill.api.awe import awe_request, work
 from support.moto.cloud import Cloud
 from support.scenarios.awe.awe_calls import IDLE, AweCalls, AweClientCalls, task
 from support.scenarios.manual_clock import SkewedClock, queue_clock
@@ -19,7 +19,7 @@ from support.scenarios.manual_clock import SkewedClock, queue_clock
 def clock(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkewedClock]:
     """The clock of the API and of the queues."""
     clock = SkewedClock(lambda: int(time.time() * 1000))
-    monkeypatch.setattr(request, "now_ms", clock)
+    monkeypatch.setattr(awe_request, "now_ms", clock)
     monkeypatch.setattr(work, "now_ms", clock)
     with queue_clock(clock):
         yield clock

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 import shardmill
 from shardmill.client import http as client_http
+from shardmill.client.calls import new_trigger
 from shardmill.client.client import Client
 from shardmill.client.errors import (
     BadAnswer,
@@ -31,7 +32,6 @@ from shardmill.client.errors import (
     Unauthorized,
     Unreachable,
 )
-from shardmill.client.requests import new_trigger
 from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.states import JobState, TaskState
 from support.fakes.api import TOKEN, FakeApi, Reply, job, listed, page, problem, saved, step, task

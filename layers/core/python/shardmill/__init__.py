@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardmill.client.calls import Submitted
     from shardmill.client.client import Client
     from shardmill.client.errors import (
         BadAnswer,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         Unreachable,
         WaitTimedOut,
     )
-    from shardmill.client.requests import Submitted
     from shardmill.model.access.token import IssuedToken, Token
     from shardmill.model.access.usage import ApplicationLimits, Limit
     from shardmill.model.batch import BatchedJob, BatchItem
@@ -89,7 +89,7 @@ _HOMES = {
     "Step": "shardmill.model.job",
     "StepDefine": "shardmill.model.definition.fields",
     "StepState": "shardmill.model.states",
-    "Submitted": "shardmill.client.requests",
+    "Submitted": "shardmill.client.calls",
     "Task": "shardmill.model.job",
     "TaskState": "shardmill.model.states",
     "Throttled": _ERRORS,

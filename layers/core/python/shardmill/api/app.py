@@ -60,7 +60,7 @@ def _answer(event: dict[str, Any], context: LambdaContext, route: Route) -> dict
 
 
 def _answer_awe(event: dict[str, Any], route: Route) -> dict[str, Any]:
-    from shardmill.api.awe.request import answer  # imported here because few deployments have AWE clients
+    from shardmill.api.awe.awe_request import answer  # imported here because few deployments have AWE clients
 
     return answer(event, route)
 

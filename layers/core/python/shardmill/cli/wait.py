@@ -13,8 +13,8 @@ from shardmill.cli.exits import INTERRUPTED
 from shardmill.cli.render.job import exit_code, show_job
 
 if TYPE_CHECKING:
+    from shardmill.client.calls import Submitted
     from shardmill.client.client import Client
-    from shardmill.client.requests import Submitted
 
 
 def check_timeout(wait: bool, timeout: float | None) -> None:

@@ -8,17 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from shardmill.client.connection import connection
-from shardmill.client.control import ControlCalls, SuspensionCalls
-from shardmill.client.dead_letters import DeadLetterCalls
-from shardmill.client.documents import document_of
-from shardmill.client.errors import Invalid
-from shardmill.client.files import FileCalls
-from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
-from shardmill.client.http import Http
-from shardmill.client.local_files import Progress
-from shardmill.client.overview import OverviewCalls
-from shardmill.client.requests import (
+from shardmill.client.calls import (
     MAX_BATCH_BYTES,
     PAGE,
     Submitted,
@@ -33,6 +23,16 @@ from shardmill.client.requests import (
     task_path,
     time_text,
 )
+from shardmill.client.connection import connection
+from shardmill.client.control import ControlCalls, SuspensionCalls
+from shardmill.client.dead_letters import DeadLetterCalls
+from shardmill.client.documents import document_of
+from shardmill.client.errors import Invalid
+from shardmill.client.files import FileCalls
+from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
+from shardmill.client.http import Http
+from shardmill.client.local_files import Progress
+from shardmill.client.overview import OverviewCalls
 from shardmill.client.schedules import ScheduleCalls
 from shardmill.client.tokens import TokenCalls
 from shardmill.client.transfer import ObjectStore

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from shardmill.client.requests import (
+from shardmill.client.calls import (
     MAX_BATCH_BYTES,
     Calls,
     batches,

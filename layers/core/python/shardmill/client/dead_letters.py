@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from shardmill.client.requests import Calls, read
+from shardmill.client.calls import Calls, read
 from shardmill.model.operations.dead_letter import DeadLetter, DeadLetterContent
 
 _LIST = "/v1/dead-letters"

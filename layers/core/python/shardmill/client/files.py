@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
+from shardmill.client.calls import Calls, job_path, path_segment, read
 from shardmill.client.errors import BadFile, NotFound, TransferFailed
 from shardmill.client.local_files import (
     MeasuredFile,
@@ -18,7 +19,6 @@ from shardmill.client.local_files import (
     new_file,
     path_inside,
 )
-from shardmill.client.requests import Calls, job_path, path_segment, read
 from shardmill.client.transfer import ObjectStore, retry_transfer
 from shardmill.model.fault import fault
 from shardmill.model.files import WorkName

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shardmill.client.calls import Calls, job_path, read
 from shardmill.client.http import Polled
-from shardmill.client.requests import Calls, job_path, read
 from shardmill.model.cost.prices import Cost
 
 

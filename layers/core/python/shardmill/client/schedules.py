@@ -9,9 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic.alias_generators import to_camel
 
-from shardmill.client.documents import document_of
-from shardmill.client.follow import wait_for_backfill
-from shardmill.client.requests import (
+from shardmill.client.calls import (
     Calls,
     Submitted,
     backfill_path,
@@ -21,6 +19,8 @@ from shardmill.client.requests import (
     schedules_path,
     time_text,
 )
+from shardmill.client.documents import document_of
+from shardmill.client.follow import wait_for_backfill
 from shardmill.model.time.backfill import Backfill
 from shardmill.model.time.schedule import SavedSchedule, Schedule, UpcomingTimes, When
 

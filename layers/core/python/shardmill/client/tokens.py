@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from shardmill.client.requests import Calls, read, time_text
+from shardmill.client.calls import Calls, read, time_text
 from shardmill.model.access.token import IssuedToken, Token
 from shardmill.model.access.usage import ApplicationLimits
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from shardmill.client.calls import Calls, group_path, may_be_worker_id, read, worker_path
 from shardmill.client.errors import NotFound
-from shardmill.client.requests import Calls, group_path, may_be_worker_id, read, worker_path
 from shardmill.model.definition.field_types import StepType
 from shardmill.model.groups.group import GroupKind, WorkerGroup
 from shardmill.model.worker import Worker, WorkerStatus

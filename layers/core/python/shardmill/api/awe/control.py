@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmill.api.awe.request import AweRequest
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.aws.clock import new_id
 from shardmill.engine.awe import control
 from shardmill.engine.awe.lookup import find_job

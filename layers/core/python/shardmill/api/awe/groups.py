@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.api.awe.envelope import AweAnswer, listed
-from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import random_bytes
 from shardmill.engine.access import tokens
 from shardmill.engine.access.errors import Forbidden

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.api.awe.envelope import AweAnswer, job_answer
-from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import new_id
 from shardmill.engine.awe import documents, job_lists, logs
 from shardmill.engine.awe.lookup import find_job

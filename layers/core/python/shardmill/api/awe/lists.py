@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.api.awe.envelope import AweAnswer, fitting_job, listed
-from shardmill.api.awe.request import AweRequest
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe import documents, job_lists, work_lists
 from shardmill.engine.awe.client_documents import client_documents

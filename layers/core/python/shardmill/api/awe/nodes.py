@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
 
+from shardmill.api.awe.awe_request import AweRequest, parse_json
 from shardmill.api.awe.envelope import AweAnswer
 from shardmill.api.awe.multipart import is_multipart
-from shardmill.api.awe.request import AweRequest, parse_json
 from shardmill.engine.access.errors import Unauthorized
 from shardmill.engine.errors import BadRequest, TooLarge
 from shardmill.engine.mill import mill

@@ -8,8 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.api.awe.envelope import AweAnswer
-from shardmill.api.awe.request import AweRequest
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe import server, work_lists
 from shardmill.engine.errors import BadRequest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shardmill.api.awe.awe_request import AweRequest
 from shardmill.api.awe.envelope import AweAnswer, last_part
-from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import now_ms
 from shardmill.engine.awe import checkout
 from shardmill.engine.awe.data_tokens import data_token

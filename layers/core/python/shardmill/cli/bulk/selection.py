@@ -61,7 +61,7 @@ class Selection:
         if len(named) != (0 if self.filtered else 2):
             raise typer.BadParameter(f"give either JOB and TRIGGER, or {FILTER}")
         if self.of_job is not None:
-            from shardmill.client.requests import path_segment
+            from shardmill.client.calls import path_segment
 
             path_segment(self.of_job, "jobName")  # an empty name would select the jobs of all definitions
         if self.since and self.until and _in_utc(self.until) <= _in_utc(self.since):

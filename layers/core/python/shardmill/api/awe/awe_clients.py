@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from shardmill.api.awe.request import AweRequest, parse_json
+from shardmill.api.awe.awe_request import AweRequest, parse_json
 from shardmill.aws.clock import new_id
-from shardmill.engine.awe import clients
+from shardmill.engine.awe import awe_clients
 from shardmill.engine.awe.client_documents import client_documents
 from shardmill.engine.awe.lookup import own_client, visible_client
 from shardmill.engine.errors import BadRequest
@@ -22,7 +22,7 @@ def server_uuid(now: int) -> str:
 def register(request: AweRequest) -> dict[str, Any]:
     """Register a client by the profile in the field `profile`, or in the body itself."""
     profile = parse_json(request.document("profile") or b"{}", "the profile")
-    worker = clients.register(
+    worker = awe_clients.register(
         mill(), profile, request.actor, new_id=new_id(), source_ip=request.source_ip, now=request.now
     )
     [document] = client_documents(mill(), [worker], request.now)
@@ -37,7 +37,9 @@ def beat(request: AweRequest) -> dict[str, str]:
 def beat_with_work(request: AweRequest) -> dict[str, str]:
     """A heartbeat of a client that names its workunits in `current_work.data`."""
     body = parse_json(request.body, "the body") if request.body.strip() else None
-    return _beat(request, clients.named_units(body.get("current_work")) if isinstance(body, dict) else None)
+    return _beat(
+        request, awe_clients.named_units(body.get("current_work")) if isinstance(body, dict) else None
+    )
 
 
 def read(request: AweRequest) -> dict[str, Any]:
@@ -62,22 +64,22 @@ def set_subclients(request: AweRequest) -> str:
     """Record the number of clients behind a proxy."""
     worker = own_client(mill(), request.ids["client_id"], request.actor, request.now)
     number = request.number("subclients", 0, least=0, most=100_000)
-    clients.set_subclients(mill(), worker, number)
+    awe_clients.set_subclients(mill(), worker, number)
     return f"subclients set to {number}"
 
 
 def change_all(request: AweRequest) -> str:
     """Suspend all clients, or resume all that are suspended."""
     if request.has("suspendall"):
-        number = clients.suspend_all(mill(), request.actor)
+        number = awe_clients.suspend_all(mill(), request.actor)
         return f"{number} active clients are suspended"
     if request.has("resumeall"):
-        return f"{clients.resume_all(mill(), request.now)} suspended clients are resumed"
+        return f"{awe_clients.resume_all(mill(), request.now)} suspended clients are resumed"
     raise BadRequest("the query must have suspendall or resumeall")
 
 
 def _beat(request: AweRequest, named: Collection[str] | None) -> dict[str, str]:
-    worker, discard = clients.heartbeat(
+    worker, discard = awe_clients.heartbeat(
         mill(),
         request.ids["client_id"],
         request.actor,
