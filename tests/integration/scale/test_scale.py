@@ -25,6 +25,7 @@ from support.paths import PROJECT
 from support.scenarios.job_runner import JobRunner
 
 HALF_A_PARTITION = 500
+HOUR = 3_600_000
 DAY = 86_400_000
 SIZES = (10, 100, 1_000)
 
@@ -101,6 +102,11 @@ def test_jobs_are_spread_evenly() -> None:
         assert max(found.values()) < 1.2 * len(ids) / len(found)
 
 
+def _hour_without_turn(now: int) -> int:
+    """The time, or an hour later: once in twelve hours a look also checks the messages of the step."""
+    return now + HOUR if now // HOUR % 12 == 0 else now
+
+
 def _quiet_jobs(runner: JobRunner, count: int, now: int, steps: int = 3) -> None:
     """Write rows of Jobs that have been quiet for a day: one open step, and others that wait for it."""
     items = []
@@ -140,7 +146,7 @@ def test_a_look_costs_the_same_however_many_jobs_are_quiet(
         runner.cloud.clients.sqs.send_message(QueueUrl=queue, MessageBody="{}", DelaySeconds=900)
     costs: list[Cost] = []
     for number, size in enumerate(SIZES):
-        now = runner.worker.clock() + number * 1_000
+        now = _hour_without_turn(runner.worker.clock()) + number * 1_000
         _quiet_jobs(runner, size, now)
         with Faults(weigh=True) as faults:
             due = runner.mill.watches.due(now + 1, limit=repair.MAX_PER_TICK)
